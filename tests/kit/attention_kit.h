@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::test {
 
-// Sinks and a seed, on the host and on a device, which live as long as this.
+// Holds sinks and a seed, on the host and on a device.
 class SinksAndDropout {
  public:
   SinksAndDropout(runtime::Device& device, bool has_sinks, float dropout, int64_t heads, uint64_t data)
@@ -26,11 +26,11 @@ class SinksAndDropout {
     if (!sinks_.empty()) p.sinks = sinks_on_device_;
     if (dropout_ > 0) p.dropout_seed = seed_on_device_, p.dropout = dropout_;
   }
-  // -inf if there are none.
+  // Returns the sink of a head, or -inf if there are no sinks.
   double sink(int64_t head) const {
     return sinks_.empty() ? -INFINITY : static_cast<double>(sinks_[static_cast<size_t>(head)]);
   }
-  // Returns the factor of a weight.
+  // Returns the factor by which dropout multiplies a weight.
   double factor(int64_t batch, int64_t head, int64_t query, int64_t key) const {
     if (dropout_ == 0) return 1;
     const auto word = [](int64_t x) { return static_cast<uint32_t>(x); };

@@ -1,5 +1,5 @@
-// Calls of attention with random operands, compared with float64 on poisoned memory. Tests of attention share
-// them.
+// Calls attention with random operands, and compares it with float64 on poisoned memory. Tests of attention
+// share these classes.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,15 +21,17 @@ using kernels::AttentionSize;
 using kernels::AttentionTile;
 using kernels::DeviceHeads;
 
-// A call's request on the host: the layout of the tensors, and the starts of sequences.
+// The description of a test case: a call's arguments without memory, the layout of the tensors, and the
+// lengths of sequences.
 struct Case {
   AttentionArguments p;
   enum class Lie : uint8_t { rows_first, heads_first, apart, odd } lie = Lie::rows_first;
-  std::vector<std::pair<int64_t, int64_t>> sequences;  // queries and keys of each; empty: not packed
+  std::vector<std::pair<int64_t, int64_t>>
+      sequences;  // queries and keys of each sequence; empty if not packed
   uint64_t data = 1;
   bool has_sinks = false;
   float dropout = 0;
-  // Q, K and V are e4m3, with this many scales of each, or without scales.
+  // Q, K and V are e4m3. The vectors hold the scales of each, or are empty.
   bool e4m3 = false;
   std::vector<float> q_scale = {}, k_scale = {}, v_scale = {};
 
@@ -94,8 +96,8 @@ struct Tensor {
   DType type;
   int64_t columns, rows, heads, batches, first = 0;
   DeviceHeads at;
-  std::vector<uint16_t> bits;  // also of elements of 8 bits
-  std::vector<double> values;  // the bits, once filled
+  std::vector<uint16_t> bits;  // holds elements of 8 bits too
+  std::vector<double> values;  // the decoded bits, once they are filled in
   runtime::Buffer buffer;
 };
 
@@ -150,7 +152,7 @@ class Trial {
 
   const AttentionArguments& arguments() const { return c_.p; }
 
-  // O and lse as bits.
+  // Runs a call, and returns O and lse as bits.
   std::vector<std::byte> run(Attention& attention) {
     poison();
     AttentionArguments p = c_.p;
@@ -180,7 +182,7 @@ class Trial {
     return is_poison(o_->buffer.copy_out<std::byte>()) && is_poison(lse_.copy_out<std::byte>());
   }
 
-  // Returns "" if O and lse are right, and nothing else was written.
+  // Returns "" if O and lse are right and nothing else was written.
   std::string wrong(const std::vector<std::byte>& got) {
     std::vector<bool> written(o_->bits.size(), false);
     std::vector<uint16_t> o(o_->bits.size());
@@ -204,7 +206,8 @@ class Trial {
               written[at] = true;
               const double value = decode(c_.p.type, o[at]), e = row.values[static_cast<size_t>(column)];
               const auto at_column = static_cast<size_t>(column);
-              // Roundings of many weights to e4m3 do not all have the same sign: 4 is 7 standard deviations.
+              // The rounding errors of many e4m3 weights partly cancel. 4 times the root of the sum of
+              // squares is about 7 standard deviations of their sum.
               const double magnitude = row.magnitudes[at_column],
                            rounded = c_.e4m3 ? std::min(magnitude, 4 * std::sqrt(row.squares[at_column]))
                                              : magnitude;
@@ -239,8 +242,8 @@ class Trial {
     std::vector<double> values, magnitudes, squares, errors;
     double error = 0, log_sum = -INFINITY;
   };
-  // Returns the share of sums of magnitudes that the tensor core loses: it keeps some 14 bits of sums of
-  // e4m3.
+  // Returns the share of the sums of magnitudes that the tensor core may lose. It keeps about 14 bits in sums
+  // of e4m3.
   double lost_of_sums() const { return !c_.e4m3 ? 1e-5 : c_.p.promote > 0 ? 0x1p-12 : 0x1p-10; }
   static double scale_of(const std::vector<float>& scales, int64_t head) {
     if (scales.empty()) return 1;
@@ -286,8 +289,9 @@ class Trial {
       for (size_t column = 0; column < v.size(); ++column) {
         const double factor = more_.factor(sequence, h, i, key - first_key),
                      value = v[column] * scale_of(c_.v_scale, shared), term = weight / sum * value * factor;
-        // This is half of the least number of f16, if the greatest weights were dropped or a sink is the
-        // greatest; with e4m3, half of the least number of weights times at least 2^4.
+        // Small weights have an absolute rounding error of half the type's least number. For f16, this
+        // matters if the greatest weights were dropped or a sink is the greatest. For e4m3, weights are first
+        // multiplied by at least 2^4.
         const double least = c_.e4m3 ? 0x1p-14 : p.type == DType::f16 ? 0x1p-25 : 0;
         row.errors[column] += least / sum * std::abs(value) * factor;
         row.values[column] += term;
@@ -309,11 +313,11 @@ class Trial {
   runtime::Buffer lse_, query_offsets_, key_offsets_, q_scale_, k_scale_, v_scale_;
 };
 
-// Returns a small tile of several blocks and CTAs, for the emulator.
+// Returns a small tile for the emulator, so that there are several blocks and CTAs.
 inline AttentionTile small_tile(const AttentionOperation& o, const AttentionSize& size, int) {
   AttentionTile t = {.consumers = size.queries > 64 ? 2 : 1, .bn = 16};
   t.persistent = size.heads % 2 == 0;
-  if (t.persistent) t.bn = 64;  // the least
+  if (t.persistent) t.bn = 64;  // the least value
   if (o.e4m3_products) {
     t.bn = o.value_depth % 64 == 0 && size.keys % 2 == 1 ? 32 : 64;
     t.cache_stages = size.queries % 2 == 0 ? 3 : 2;

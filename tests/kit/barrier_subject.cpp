@@ -16,7 +16,7 @@ Subject subject(const std::string& name, Kernel& k, Subject::Check check) {
   return Subject(name, text, k.signature(), std::move(check));
 }
 
-// Launches a kernel with `arguments` and the address for its words.
+// Launches a kernel with `arguments`, followed by the address for its words.
 std::string compare(runtime::Device& device, runtime::LoadedKernel& kernel, runtime::Dim3 grid,
                     const std::vector<uint32_t>& expected, std::vector<runtime::Argument> arguments = {}) {
   runtime::Buffer out(device, 4 * expected.size());
@@ -78,7 +78,7 @@ Subject meeting(std::array<uint32_t, 3> cluster, const std::string& axes, int ro
     is_along[axis] = axes.find("xyz"[axis]) != std::string::npos;
     if (is_along[axis]) along = along | static_cast<ClusterAxis>(axis);
   }
-  const std::array<uint32_t, 3> step = {1, x, x * y};  // of ranks
+  const std::array<uint32_t, 3> step = {1, x, x * y};  // steps of the rank along each axis
   ClusterBarriers meet(k, 2, along);                   // 0: all have written, 1: all have read
   sync_cluster();
   Phases phases(meet);
@@ -162,7 +162,7 @@ Subject relay(std::array<uint32_t, 3> cluster, const std::string& axes, int roun
       auto s = ring.wait();
       for (size_t i = 0; i < tiles.size(); ++i)
         sum += sptr<u32>(tiles[i][s].address())[word] * static_cast<uint32_t>(i + 1);
-      bar_warp_sync(0xffffffff);  // every lane has read: the warp releases
+      bar_warp_sync(0xffffffff);  // every lane has read, so the warp releases
       ring.release(s);
     });
     if_(thread < words, [&] { out[cluster_ctarank() * words + word] = sum; });

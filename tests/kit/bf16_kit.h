@@ -1,4 +1,4 @@
-// Small whole numbers for products in bf16, whose sums are exact.
+// Small integers for products in bf16, whose sums are exact.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::test {
 
-// They are from -3 to 3, and differ between operands by their factor.
+// Returns numbers from -3 to 3. `factor` makes those of different operands differ.
 inline std::vector<float> numbers(size_t count, uint32_t factor) {
   std::vector<float> x(count);
   for (size_t i = 0; i < count; ++i) x[i] = static_cast<float>((i * factor >> 9) % 7) - 3;

@@ -1,4 +1,4 @@
-// Trials that tests of attention over caches share: each call is compared with float64 on poisoned memory,
+// Trials that tests of attention over caches share. Each call is compared with float64 on poisoned memory,
 // and a second run must produce the same bits.
 #pragma once
 
@@ -19,23 +19,24 @@
 
 namespace ptxbuilder::test {
 
-// The tests of caches share one device, which --device names.
+// Returns the device that the tests of caches share, which --device names.
 inline runtime::Device& cache_device() {
   static const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
   return *device;
 }
 
-// `lengths` are those of the batches, at most p.keys; p.page is 0 for caches in one piece.
+// `lengths` has an entry of at most p.keys for each batch. p.page is 0 for caches in one piece.
 struct CacheCase {
   kernels::AttentionArguments p;
   std::vector<int64_t> lengths;
   uint64_t data = 1;
   bool has_sinks = false;
-  bool has_lengths = true;                        // without them, all are p.keys
-  std::vector<int64_t> query_counts = {};         // of packed queries, p.queries at most; or none
-  std::vector<float> k_scale = {}, v_scale = {};  // of K and V of e4m3; or none
-  int64_t scales_of_page = 0;                     // 1 or p.key_heads of each page, in their place
-  bool has_tree = false;                          // whether the queries are a tree of tokens
+  bool has_lengths = true;  // false if all lengths are p.keys
+  std::vector<int64_t> query_counts =
+      {};  // numbers of packed queries, at most p.queries each; empty if queries are not packed
+  std::vector<float> k_scale = {}, v_scale = {};  // scales of K and V in e4m3; empty if there are none
+  int64_t scales_of_page = 0;                     // 1 or p.key_heads scales in each page
+  bool has_tree = false;                          // the queries are a tree of tokens
   int64_t gap = 0;                                // elements between a row of K and V and the next
 };
 
@@ -101,7 +102,7 @@ class CacheTrial {
       p.v_scale = v_scale_memory_ = runtime::Buffer::of(device_, c_.v_scale);
       p.scales = p.page_scales ? c_.scales_of_page : static_cast<int64_t>(c_.k_scale.size());
     }
-    // A tree's bits are any, also of keys that are not there and, sometimes, none at all.
+    // The bits of a tree are arbitrary. They may include missing keys and, sometimes, no key at all.
     for (int64_t i = 0; i < query_rows_; ++i)
       tree_.push_back(random_() % 8 == 0 ? 0 : static_cast<uint32_t>(random_()));
     tree_memory_ = runtime::Buffer::of(device_, tree_);
@@ -124,7 +125,7 @@ class CacheTrial {
     q_memory_.copy_in(std::as_bytes(std::span(q_)));
   }
 
-  // Sets other lengths, in other pages, with other keys and values: rows without a batch are NaN.
+  // Sets new lengths and new pages, keys and values. Rows that belong to no batch are NaN.
   void lay(const std::vector<int64_t>& lengths) {
     c_.lengths = lengths;
     const kernels::AttentionArguments& p = c_.p;
@@ -133,7 +134,7 @@ class CacheTrial {
     if (p.page > 0) std::shuffle(all.begin(), all.end(), random_);
     for (int64_t b = 0; b < batches_; ++b)
       std::copy_n(all.begin() + b * of_batch_, of_batch_, table_.begin() + b * table_stride_);
-    std::ranges::fill(cache_, uint16_t{0x7fff});  // NaN, also in its low byte
+    std::ranges::fill(cache_, uint16_t{0x7fff});  // NaN, even in its low byte
     std::normal_distribution<double> normal;
     for (int64_t b = 0; b < batches_; ++b)
       for (int64_t key = 0; key < lengths[static_cast<size_t>(b)]; ++key)
@@ -166,7 +167,7 @@ class CacheTrial {
     return all;
   }
 
-  // Returns "" if O and lse are right.
+  // Returns "" if O and lse are right, and a message otherwise.
   std::string wrong(const std::vector<std::byte>& got) const {
     const kernels::AttentionArguments& p = c_.p;
     for (int64_t b = 0; b < batches_; ++b)
@@ -204,13 +205,13 @@ class CacheTrial {
     double error = 0, log_sum = -INFINITY;
   };
 
-  // Keys that are too wide for other values hold their values in their first columns.
+  // Returns whether the values are the first columns of the keys, which are too wide for separate values.
   bool is_latent() const { return c_.p.depth > kernels::AttentionOperation::kMostColumns; }
   bool is_packed() const { return !c_.query_counts.empty(); }
   int64_t queries_of(int64_t batch) const {
     return is_packed() ? c_.query_counts[static_cast<size_t>(batch)] : c_.p.queries;
   }
-  // Returns a query's row among those of all batches.
+  // Returns the row of a query among those of all batches.
   int64_t query_row(int64_t batch, int64_t query) const {
     for (int64_t b = 0; b < batch; ++b) query += queries_of(b);
     return query;
@@ -228,13 +229,13 @@ class CacheTrial {
     return static_cast<size_t>((piece(batch, key) * rows_ + key % rows_) * c_.p.k.row_stride);
   }
 
-  // Returns whether a query's mask hides one of the last keys, which are those of the queries.
+  // Returns whether a query's mask hides one of the last keys, which belong to the queries themselves.
   bool is_hidden(int64_t batch, int64_t query, int64_t key) const {
     const int64_t bit = key - c_.lengths[static_cast<size_t>(batch)] + queries_of(batch);
     return c_.has_tree && bit >= 0 && (tree_[static_cast<size_t>(query_row(batch, query))] >> bit & 1) == 0;
   }
 
-  // Each element of the cache is one byte of the number.
+  // Each element of the cache is one byte of `bits`.
   void put(size_t at, uint64_t bits, size_t bytes) {
     for (size_t i = 0; i < bytes; ++i) cache_[at + i] = static_cast<uint16_t>(bits >> 8 * i & 0xff);
   }
@@ -267,7 +268,7 @@ class CacheTrial {
     if (scales.empty()) return 1;
     return static_cast<double>(scales.size() == 1 ? scales[0] : scales[static_cast<size_t>(head)]);
   }
-  // Returns an element of a key's row times its scale. That of a page is multiplied before elements are
+  // Returns an element of a key's row times its scale. The scale of a page is applied before elements are
   // rounded to the type of Q.
   double element(int64_t batch, int64_t key, int64_t at, const std::vector<float>& scales,
                  int64_t head) const {
@@ -333,7 +334,7 @@ class CacheTrial {
   CacheCase c_;
   runtime::Device& device_;
   int64_t query_rows_ = 0, columns_, batches_, rows_, of_batch_, table_stride_,
-          pieces_;  // of K and V: rows of a piece, and how many there are
+          pieces_;  // rows of a piece of K and V, and number of pieces
   SinksAndDropout more_;
   std::mt19937_64 random_;
   std::vector<uint16_t> q_, cache_;

@@ -12,15 +12,15 @@
 
 namespace ptxbuilder::test {
 
-// Forwards everything to another device, and counts the measurements of kernels::fastest(): contenders run
-// one by one, then as bursts over all sets of operands, and then in rounds.
+// Forwards everything to another device, and counts the measurements of kernels::fastest(). Contenders run
+// one by one, then in bursts over all sets of operands, and then in rounds.
 class ClockedDevice final : public runtime::Device {
  public:
   explicit ClockedDevice(runtime::Device& device) : device_(device) {}
 
-  size_t take = 1;  // the number of the contender that is the fastest, modulo all
+  size_t take = 1;  // number of the fastest contender, modulo the number of contenders
   size_t calls = 0, contenders = 0,
-         sets = 0;  // the number of measurements, and the number of contenders of the last one
+         sets = 0;  // `calls` counts measurements; `contenders` and `sets` belong to the last one
 
   runtime::DeviceProperties properties() const override {
     runtime::DeviceProperties properties = device_.properties();
@@ -54,10 +54,10 @@ class ClockedDevice final : public runtime::Device {
     device_.synchronize(stream, limit);
   }
 
-  // A device that does not record runs it at once.
+  // A device that does not record runs the work at once.
   std::unique_ptr<runtime::Graph> capture(const std::function<void(runtime::Stream)>& work) override {
     launches_.clear();
-    if (is_burst_) contenders_.clear(), is_burst_ = false;  // another measurement begins now
+    if (is_burst_) contenders_.clear(), is_burst_ = false;  // a new measurement begins
     std::unique_ptr<runtime::Graph> graph;
     if (records)
       graph = device_.capture(work);
@@ -67,7 +67,7 @@ class ClockedDevice final : public runtime::Device {
   }
   bool records = true;
 
-  // The times are so long that a burst has one launch for each set.
+  // Returns times that are so long that a burst has one launch for each set.
   std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) override {
     times_ = true;
     for (int i = 0; i < warm_up + count; ++i) queue();
@@ -94,8 +94,8 @@ class ClockedDevice final : public runtime::Device {
     size_t launches_;
   };
 
-  // Times one contender. Returns whether its launches must still run: each once by itself, and the burst of
-  // the first, which uses all sets.
+  // Notes that a contender is timed. Returns whether its launches must really run: each contender's first
+  // launch, and the burst of the first contender, which uses all sets.
   bool met(const runtime::Program* program, size_t launches) {
     timed_ = program;
     const bool is_known = std::ranges::find(contenders_, program) != contenders_.end();

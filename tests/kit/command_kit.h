@@ -13,7 +13,8 @@ struct Ran {
   std::string output;  // standard output and error
 };
 
-// `words` begin with an executable of the project; `before` precedes it, such as a variable's value.
+// Runs a command. `words` begins with an executable of the project. `before` precedes the command, for
+// example to set a variable.
 inline Ran run(const std::string& words, const std::string& before = "") {
   std::string command = fmt::format("{} {}/{} 2>&1", before, PTXBUILDER_BIN, words);
   FILE* pipe = popen(command.c_str(), "r");
@@ -25,7 +26,7 @@ inline Ran run(const std::string& words, const std::string& before = "") {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
 }
 
-// Returns the one of two PTX texts that occurs: C++ compilers evaluate operands in different orders, which
+// Returns the PTX text for the compiler in use. C++ compilers evaluate operands in different orders, which
 // determine the numbers of registers.
 inline std::string by_compiler([[maybe_unused]] const std::string& gcc,
                                [[maybe_unused]] const std::string& clang) {

@@ -16,8 +16,8 @@
 
 namespace ptxbuilder::test {
 
-// The letters of a tensor, beginning with the innermost in memory, with gaps of this many elements after
-// some.
+// The letters of a tensor, beginning with the innermost in memory, and the gaps after some of them, in
+// elements.
 struct ContractionLie {
   std::string order;
   std::map<char, int64_t> gaps = {};
@@ -43,7 +43,7 @@ inline std::string text(const ContractionCase& c) {
   return all + fmt::format("; {} {} seed {}", name(c.type), name(c.out), c.seed);
 }
 
-// A tensor of whole numbers from -4 to 4, which all types hold.
+// A tensor of integers from -4 to 4, which all types can represent.
 class ContractionData {
  public:
   static constexpr int64_t kGuard = 256;
@@ -95,7 +95,7 @@ class ContractionData {
     }
     return all;
   }
-  // The place of an element among values.
+  // Returns the place of an element among the values.
   size_t at(const std::map<char, int64_t>& index) const {
     int64_t place = start_;
     for (const char letter : letters_) place += index.at(letter) * strides_.at(letter);

@@ -1,4 +1,4 @@
-// Convolutions and their gradients on a device, whose tensors lie between guards, compared with float64.
+// Convolutions and their gradients on a device, with tensors between guards, compared with float64.
 #pragma once
 
 #include "contraction_kit.h"
@@ -12,11 +12,11 @@ using kernels::ConvolutionResult;
 struct ConvolutionCase {
   int64_t images = 1, channels = 8, filters = 8, groups = 1;
   std::array<int64_t, 2> extents = {8, 8}, taps = {3, 3};  // lines and pixels
-  std::array<ConvolutionArguments::Along, 2> along = {};   // along them
+  std::array<ConvolutionArguments::Along, 2> along = {};   // windows along lines and pixels
   DType type = DType::bf16, out = DType::bf16;
   bool bias = false;
   kernels::Activation activation = kernels::Activation::none;
-  std::array<int64_t, 3> gaps = {};  // after the channels of x, w and y
+  std::array<int64_t, 3> gaps = {};  // gaps after the channels of x, w and y
   uint64_t seed = 1;
 
   int64_t windows(size_t d) const {
@@ -61,7 +61,7 @@ struct ConvolutionTrial {
     if (result == ConvolutionResult::y) p.activation = c.activation;
     return p;
   }
-  // Returns what the result's memory is to hold.
+  // Returns what the result's memory must hold after a call.
   std::vector<double> expected() const {
     const ContractionData& out = result == ConvolutionResult::y ? y : result == ConvolutionResult::x ? x : w;
     std::vector<double> all(out.values());
@@ -90,7 +90,7 @@ struct ConvolutionTrial {
       });
     return all;
   }
-  // Returns what it holds after a call.
+  // Returns what the result's memory holds after a call.
   std::vector<double> found(kernels::Convolution& convolution, ConvolutionArguments p) {
     for (ContractionData* one : {&x, &w, &y}) one->to_device();
     runtime::Buffer workspace;
@@ -102,7 +102,7 @@ struct ConvolutionTrial {
     device.synchronize();
     return (result == ConvolutionResult::y ? y : result == ConvolutionResult::x ? x : w).from_device();
   }
-  // Returns what is wrong; "" if nothing is. All that is between and around the elements stays as it was.
+  // Returns what is wrong, or "" if nothing is. Memory between and around the elements must not change.
   std::string wrong(kernels::Convolution& convolution) { return wrong(convolution, expected()); }
   std::string wrong(kernels::Convolution& convolution, const std::vector<double>& right) {
     const std::vector<double> is = found(convolution, arguments());
@@ -136,7 +136,7 @@ struct ConvolutionTrial {
   runtime::Buffer bias;
 };
 
-// Windows of any place and size, of images that hold one at least.
+// Draws a convolution with windows of any place and size, over images that hold at least one window.
 inline ConvolutionCase drawn_convolution(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](uint64_t end) { return static_cast<int64_t>(random() % end); };

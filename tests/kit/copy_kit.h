@@ -20,12 +20,12 @@ struct Running {
   Compiled compile(Kernel kernel) const {
     CompilerOptions options;
     options.cache = false;
-    options.assemble = false;  // the driver's compiler takes PTX too
+    options.assemble = false;  // the driver's compiler accepts PTX too
     return Compiler(options).compile(std::move(kernel));
   }
 };
 
-// Compiles, launches once, waits, and yields the PTX.
+// Compiles a kernel, launches it once, waits, and returns the PTX.
 inline std::string launch(const Running& running, Kernel kernel, runtime::Dim3 grid,
                           const std::vector<runtime::Argument>& arguments) {
   Compiled compiled = running.compile(std::move(kernel));
@@ -35,8 +35,8 @@ inline std::string launch(const Running& running, Kernel kernel, runtime::Dim3 g
   return compiled.ptx;
 }
 
-// Returns elements 1, 2, ... of a type, as far as they exist: all bytes of 8-bit types, small integers of the
-// others.
+// Returns different elements of a type, as far as possible: all bytes for 8-bit types, and small integers for
+// other types.
 inline std::vector<std::byte> numbered(DType type, size_t count) {
   std::vector<std::byte> bytes(count * static_cast<size_t>(size_of(type)));
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>((i * 2654435761u) >> 13);
@@ -53,7 +53,7 @@ inline std::vector<std::byte> rows_of(const std::vector<std::byte>& matrix, int6
   return part;
 }
 
-// Stores the tile from shared memory to `out` with the layout `memory`, in vectors of 16 bytes.
+// Stores the tile in shared memory, which has the layout `memory`, to `out` in vectors of 16 bytes.
 inline void write_out(gmem out, smem tile, DType type, int64_t rows, int64_t cols,
                       const ComposedLayout& memory) {
   const int64_t elements = 16 / size_of(type);

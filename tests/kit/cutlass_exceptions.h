@@ -1,4 +1,4 @@
-// Lists the instructions that CUTLASS 4.7 uses (isa/cutlass.txt) and the manual of isa/manual.h lacks, each
+// Lists the instructions that CUTLASS 4.7 uses (isa/cutlass.txt) but the manual of isa/manual.h lacks, each
 // with the reason.
 #pragma once
 

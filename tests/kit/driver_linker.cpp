@@ -7,7 +7,7 @@
 namespace ptxbuilder::runtime {
 namespace {
 
-// The driver's linker, which also owns the cubin that it made.
+// The driver's linker, which also owns the resulting cubin.
 class Linker {
  public:
   Linker(const cu::Driver& driver, JitLog& log) : driver_(driver), log_(log) {

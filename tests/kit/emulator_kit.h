@@ -25,8 +25,8 @@ inline std::string test_file(const std::string& name) {
   return text.str();
 }
 
-// The .entry `name` of a PTX text, or its first, with its requirements for a launch; its parameters follow
-// from the PTX.
+// Returns the signature of the .entry `name` of a PTX text, or of its first .entry, with its requirements for
+// a launch. The PTX determines the parameters.
 inline Signature signature_of(const std::string& text, uint32_t threads, const std::string& name = {}) {
   ptx_text::Module module = ptx_text::parse(text);
   Signature s;
@@ -54,7 +54,7 @@ class Bench {
       : device_(open_emulator(options)), signature_(signature_of(text, threads, kernel)), text_(text) {}
 
   Emulator& device() { return *device_; }
-  Signature& signature() { return signature_; }  // until the first run
+  Signature& signature() { return signature_; }  // may be changed until the first run
 
   template <class T>
   Address upload(const std::vector<T>& values) {
@@ -69,7 +69,7 @@ class Bench {
     return values;
   }
 
-  // Makes a tensor map of a row-major [rows, columns], with boxes of [box_rows, box_columns].
+  // Returns a tensor map of a row-major [rows, columns], with boxes of [box_rows, box_columns].
   TensorMap map_2d(Address at, DType type, uint64_t rows, uint64_t columns, uint32_t box_rows,
                    uint32_t box_columns, Swizzle swizzle) {
     TensorMapArguments a;
@@ -118,9 +118,9 @@ inline std::vector<uint16_t> random_bf16(size_t count, uint32_t seed) {
   return values;
 }
 
-// Returns the largest error of d[m, n] = sum over k of a[m, k] b[n, k], relative to the allowed error: half a
-// unit in the last place of bf16 for the store, and `accumulation` of the sum of magnitudes for adding in
-// f32.
+// Returns the largest error of d[m, n] = sum over k of a[m, k] b[n, k], relative to the allowed error. The
+// allowed error is half a unit in the last place of bf16 for the store, plus a share of the sum of magnitudes
+// for adding in f32.
 inline double gemm_error(const std::vector<uint16_t>& a, const std::vector<uint16_t>& b,
                          const std::vector<uint16_t>& d, size_t m, size_t n, size_t k) {
   using emulator::from_bf16;
@@ -134,7 +134,8 @@ inline double gemm_error(const std::vector<uint16_t>& a, const std::vector<uint1
         sum += p;
         magnitude += std::fabs(p);
       }
-      // Each of the k additions may lose 2^-24 of a partial sum, which the sum of magnitudes bounds.
+      // Each of the k additions may lose 2^-24 of a partial sum. The sum of magnitudes is a bound for partial
+      // sums.
       double allowed = std::fabs(sum) * 0x1p-8 + magnitude * static_cast<double>(k) * 0x1p-24 + 1e-30;
       double error = std::fabs(static_cast<double>(from_bf16(d[i * n + j])) - sum) / allowed;
       worst = std::isnan(error) ? 1e9 : std::max(worst, error);
@@ -157,7 +158,7 @@ inline double run_gemm(const std::string& text, uint32_t m, uint32_t n, uint32_t
   return gemm_error(a, b, bench.download<uint16_t>(dd, d.size()), m, n, k);
 }
 
-// Returns the fault with which a run ends, and its report in `what`; nothing if it succeeds.
+// Returns the fault that ends a run, with its report in `what`, or nothing if the run succeeds.
 template <class F>
 std::optional<Fault> fault_of(F run, std::string* what = nullptr) {
   try {

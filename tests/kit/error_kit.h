@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::test {
 
-// Returns the message of the Error that `action` throws; "" if it throws none.
+// Returns the message of the Error that `action` throws, or "" if it throws none.
 template <class Action>
 std::string error_of(Action&& action) {
   try {

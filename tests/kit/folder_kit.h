@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-// A new folder, which is removed with its contents at the end of its scope.
+// A new folder. It and its contents are removed at the end of its scope.
 class Folder {
  public:
   Folder() {
@@ -22,10 +22,10 @@ class Folder {
     std::filesystem::remove_all(path_, ignored);
   }
 
-  // Returns a name in the folder; nothing is created.
+  // Returns a path in the folder without creating anything.
   std::string path(const std::string& name = "new") const { return path_ / name; }
 
-  // Writes an executable shell script, which replaces a tool.
+  // Writes an executable shell script that replaces a tool.
   std::string script(const std::string& name, const std::string& body) const {
     namespace fs = std::filesystem;
     fs::create_directories(fs::path(path(name)).parent_path());

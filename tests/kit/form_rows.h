@@ -1,4 +1,4 @@
-// Some rows of a form that represent all of them.
+// Chooses some rows of a form that represent all of them.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::test {
 
-// These are the numbers of a choice of each axis.
+// The number of the chosen entry for each axis.
 using Choosing = std::vector<size_t>;
 
 inline isa::MadeRow row_of(const isa::Form& form, const std::vector<std::vector<isa::Choice>>& axes,
@@ -28,8 +28,8 @@ inline size_t count_rows(const isa::Form& form) {
   return rows;
 }
 
-// Calls `visit` with rows that together cover every choice of each axis: as many as the longest axis has
-// choices.
+// Calls `visit` with rows that together cover every choice of each axis. Their number is the length of the
+// longest axis.
 inline void for_each_choice(const isa::Form& form, const std::function<void(const isa::MadeRow&)>& visit) {
   const auto axes = isa::axes_of(form);
   size_t longest = 1;
@@ -41,7 +41,8 @@ inline void for_each_choice(const isa::Form& form, const std::function<void(cons
   }
 }
 
-// Adds rows that cover every two choices of two axes. If this leaves an axis open, `random` chooses.
+// Calls `visit` with rows that together cover every two choices of two axes. `random` chooses for the other
+// axes.
 inline void for_each_pair(const isa::Form& form, std::mt19937_64& random,
                           const std::function<void(const isa::MadeRow&)>& visit) {
   const auto axes = isa::axes_of(form);

@@ -13,11 +13,12 @@
 
 namespace ptxbuilder::test {
 
-// The layout of a matrix in its buffer beyond rows, columns and batches, in elements.
+// The placement of a matrix in its buffer, in addition to rows, columns and batches. The unit is elements.
 struct Lie {
-  int64_t offset = 0;     // of the first element from the end of the buffer's guard, a multiple of 256 bytes
-  int64_t gap = 0;        // between rows
-  int64_t batch_gap = 0;  // between batches
+  int64_t offset = 0;  // distance from the end of the leading guard, which is a multiple of 256 bytes, to the
+                       // first element
+  int64_t gap = 0;     // gap between rows
+  int64_t batch_gap = 0;  // gap between batches
 };
 
 inline std::string text(const Lie& lie) {
@@ -63,7 +64,7 @@ class GuardedMatrix {
     values_.resize(bytes_.size() / static_cast<size_t>(size_of(type_)));
     each([&](size_t at) { set(at, value); });
   }
-  // Returns the elements row by row.
+  // Sets the elements row by row.
   template <class Number>
   void fill_row(const std::vector<Number>& values) {
     values_.resize(bytes_.size() / static_cast<size_t>(size_of(type_)));
@@ -75,21 +76,20 @@ class GuardedMatrix {
     size_t i = 0;
     each([&](size_t at) { std::memcpy(&bytes_[at], &words[i++], sizeof(Word)); });
   }
-  void poison() {  // a NaN in every floating type
+  void poison() {  // fills the matrix with a NaN of every floating-point type
     each([&](size_t at) { std::memset(&bytes_[at], 0xff, static_cast<size_t>(size_of(type_))); });
   }
   void to_device() { buffer_.copy_in(bytes_); }
   std::vector<std::byte> from_device() const { return buffer_.copy_out<std::byte>(); }
   const std::vector<std::byte>& bytes() const { return bytes_; }
 
-  // Returns the byte of an element.
+  // Returns the byte offset of an element.
   size_t at(int64_t batch, int64_t row, int64_t column) const {
     return static_cast<size_t>((offset_ + batch * batch_stride_ + row * stride_ + column) * size_of(type_));
   }
-  // Returns an element of the host's copy, as it was filled.
+  // Returns an element of the host's copy, as it was filled in.
   double value(int64_t batch, int64_t row, int64_t column) const { return *values(batch, row, column); }
-  // Returns memory that begins at an element: the others of its row follow it, and the rows are `stride`
-  // apart.
+  // Returns a pointer to an element. The other elements of its row follow it, and rows are `stride` apart.
   const float* values(int64_t batch, int64_t row, int64_t column) const {
     return values_.data() + offset_ + batch * batch_stride_ + row * stride_ + column;
   }
@@ -97,7 +97,7 @@ class GuardedMatrix {
   double value_in(const std::vector<std::byte>& bytes, int64_t batch, int64_t row, int64_t column) const {
     return read_element(&bytes[at(batch, row, column)], type_);
   }
-  // Returns the first changed byte outside the elements; bytes.size() if there is none.
+  // Returns the first changed byte outside of the elements, or bytes.size() if there is none.
   size_t first_touched(std::vector<std::byte> bytes) const {
     each([&](size_t at) { std::memcpy(&bytes[at], &bytes_[at], static_cast<size_t>(size_of(type_))); });
     return static_cast<size_t>(std::mismatch(bytes.begin(), bytes.end(), bytes_.begin()).first -
@@ -130,7 +130,7 @@ class GuardedMatrix {
   int64_t rows_, columns_, batches_, offset_, stride_, batch_stride_;
   size_t end_;  // byte after the last element
   std::vector<std::byte> bytes_;
-  std::vector<float> values_;  // by element of bytes_, if it was filled
+  std::vector<float> values_;  // values of the elements in bytes_, if they were filled in
   runtime::Buffer buffer_;
 };
 

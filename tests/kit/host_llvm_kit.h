@@ -1,4 +1,4 @@
-// A front end of the tests' own, which uses LLVM's NVPTX independently of the library.
+// A front end that uses LLVM's NVPTX independently of the library.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -35,7 +35,7 @@ inline std::unique_ptr<llvm::TargetMachine> hosts_machine() {
       target->createTargetMachine(triple, "sm_90a", "+ptx80", {}, std::nullopt));
 }
 
-// A module with a kernel of the host, "kernel(ptr addrspace(1), i32)", and its IRBuilder at the kernel's
+// A module with a kernel of the host, "kernel(ptr addrspace(1), i32)", and an IRBuilder at the kernel's
 // entry.
 struct HostModule {
   HostModule() : module("host", context), machine(hosts_machine()), ir(context) {

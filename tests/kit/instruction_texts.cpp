@@ -12,7 +12,7 @@
 namespace ptxbuilder::test {
 namespace {
 
-// The meaning of a register: the parameter from which it was loaded, a number, or a result of the
+// The meaning of each register: the parameter that it was loaded from, a number, or a result of the
 // instruction.
 class Names {
  public:
@@ -77,7 +77,8 @@ std::string spelled_alike(std::string opcode) {
   return opcode;
 }
 
-// Returns the function's instructions of the mnemonic's kind (its first word), with their registers renamed.
+// Returns the function's instructions whose opcode starts with the same word as the mnemonic, with their
+// registers renamed.
 std::vector<std::string> instructions_of(const std::vector<ptx_text::Statement>& body, Names& names,
                                          std::string_view mnemonic) {
   // These instructions move parameters and results.

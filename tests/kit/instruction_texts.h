@@ -1,5 +1,5 @@
-// Compares PTX of two origins instruction by instruction. It is separate from the tests, since ptx() of the
-// library and the namespace of the parser share a name.
+// Compares PTX of two origins instruction by instruction. This file is separate from the tests, because the
+// library's ptx() and the parser's namespace have the same name.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@ namespace ptxbuilder::test {
 
 class InstructionTexts {
  public:
-  // The functions of the text all have these parameters.
+  // All functions of the text have these parameters.
   InstructionTexts(const std::string& text, std::vector<std::string> parameters);
 
-  // Returns a function's instructions of the mnemonic's kind, which is its first word. A register is shown as
-  // the parameter or the number that it holds, or as the number of the instruction's result. Moves of
-  // operands, such as mov and cvt, count only if they have the mnemonic itself.
+  // Returns a function's instructions whose opcode starts with the same word as the mnemonic. A register is
+  // shown as the parameter or number that it holds, or as a numbered result. Instructions that move operands,
+  // such as mov and cvt, count only if they have the mnemonic itself.
   std::vector<std::string> of(const std::string& function, std::string_view mnemonic) const;
 
  private:

@@ -27,15 +27,15 @@ class LayoutMaker {
     return values.begin()[pick(static_cast<int>(values.size()))];
   }
 
-  // Returns a random layout of at most 1024 elements.
+  // Returns a random shape of at most 1024 elements.
   IntTuple shape(int deepest = 2, int widest = 3) {
     for (;;)
       if (IntTuple result = any_shape(deepest, widest); size(result) <= 1024) return result;
   }
 
   enum Kind { compact, gaps, zeros, any };
-  // The layout is compact or has gaps in a random order of modes, some modes with stride 0, or arbitrary
-  // strides.
+  // Returns a layout that is compact or has gaps, in a random order of modes. Some modes have stride 0, or
+  // strides are arbitrary.
   Layout layout(const IntTuple& shape, Kind kind) {
     std::vector<IntTuple> shapes = leaves(shape), strides(shapes.size());
     std::vector<size_t> order;

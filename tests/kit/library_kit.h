@@ -1,4 +1,4 @@
-// Helpers that tests of the library share: they search in text, and print the PTX of a kernel.
+// Helpers that tests of the library share. They search in text, and return the PTX of a kernel.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::test {
 
-// Returns the rules that find something in any of its kernels.
+// Returns the rules that find something in any kernel of the text.
 inline std::set<std::string> rules_that_find(const std::string& text) {
   const ptx_text::Module module = ptx_text::parse(text);
   std::set<std::string> rules;
@@ -21,8 +21,8 @@ inline std::set<std::string> rules_that_find(const std::string& text) {
   return rules;
 }
 
-// Returns the rules that find something in a mutant and, unlike those of its original, nothing there, such as
-// "wait, parity"; "" if none does.
+// Returns the rules that find something in a mutant but nothing in its original, such as "wait, parity", or
+// "" if there are none.
 inline std::string found_in_mutant(const std::set<std::string>& of_original, const std::string& mutant) {
   std::set<std::string> rules = rules_that_find(mutant);
   for (const std::string& rule : of_original) rules.erase(rule);

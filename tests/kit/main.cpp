@@ -1,10 +1,10 @@
-// The main of every test executable.
+// The main function of every test executable.
 //
 //   EXECUTABLE [SUITE...] [--OPTION[=VALUE]...]
 //
-// A suite is the name of a test file without .cpp; if none is given, all run. Further options belong to the
-// test files, such as --device=cuda, and to doctest (--help). The exit code is 0 if all tests pass, 1 if a
-// check fails, 2 if a word is unknown or no test is found, and 77 if something was skipped.
+// A suite is the name of a test file without .cpp; by default, all suites run. Other options belong to the
+// test files, such as --device=cuda, or to doctest (--help). The exit code is 0 if all tests pass, 1 if a
+// check fails, 2 if an argument is unknown or no test is found, and 77 if something was skipped.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -66,8 +66,8 @@ std::string joined(const std::set<std::string>& words) {
   return text;
 }
 
-// Returns whether doctest knows an option, given without its dashes and value; doctest ignores unknown
-// options.
+// Returns whether doctest has an option, which is given without dashes and value. doctest itself ignores
+// unknown options.
 bool of_doctest(const std::string& name) {
   static const std::set<std::string> known = {"abort-after",
                                               "count",

@@ -1,4 +1,4 @@
-// Products that follow from a seed: operation, tile, sizes, placement and data.
+// Products that are drawn from a seed: operation, tile, sizes, placement and data.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class Draw {
   int64_t between(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random_);
   }
-  // Numbers of each order of magnitude are equally likely.
+  // Draws a number such that each order of magnitude is equally likely.
   int64_t spread(int64_t low, int64_t high) {
     const double from = std::log(static_cast<double>(low)), to = std::log(static_cast<double>(high) + 1);
     const double x = std::uniform_real_distribution<double>(from, to)(random_);
@@ -36,14 +36,14 @@ class Draw {
 
 // The largest sizes of products.
 struct Scale {
-  int64_t extent, volume;  // of m, n and k; of whole tiles, in multiplications
+  int64_t extent, volume;  // limits of m, n and k, and of the multiplications in whole tiles
 };
 
 struct RandomCase {
   MatmulCase product;
   kernels::GemmOperation operation;
   kernels::GemmTile tile;
-  int multiprocessors;  // 0: all; with few of them, CTAs process several tiles
+  int multiprocessors;  // 0 for all; if there are few, CTAs process several tiles
 };
 
 // Draws the operations after the sum, in every combination that the rules allow.
@@ -58,18 +58,18 @@ inline void draw_epilogue(Draw& draw, MatmulCase& c) {
     c.use = draw.of({ActivationUse::value, ActivationUse::value, ActivationUse::slope, ActivationUse::gate});
   if (c.use != ActivationUse::gate) {
     c.beta = draw.of({0.0F, 1.0F, -0.75F});
-    c.in_place = size_of(c.d) > 1 && draw.chance(2);  // C of an 8-bit D has another type
+    c.in_place = size_of(c.d) > 1 && draw.chance(2);  // C of an 8-bit D has a different type
   }
   c.amax_was = draw.of({0.0F, 0.0F, 0.5F, 1e30F});
   c.d_scale = !draw.chance(size_of(c.d) == 1 ? 4 : 3) == (size_of(c.d) == 1);
-  // This factor makes some elements of an 8-bit D clamped, and some smaller than the normal numbers.
+  // With this factor, some elements of an 8-bit D are clamped, and some are below the normal numbers.
   c.d_scale_is =
       static_cast<float>(std::ldexp(draw.of({1.0, -1.0, 1.375}), static_cast<int>(draw.between(-10, 6))));
 }
 
 inline bool has_groups(const MatmulCase& c) { return c.group_ends || c.group_counts; }
 
-// Draws packed weights, of any form, if the rest of the product allows it.
+// Draws packed weights of any form, if the other properties of the product allow them.
 inline void draw_packed_form(Draw& draw, MatmulCase& c) {
   using kernels::WeightType;
   if (size_of(c.a) != 2 || (c.size.batches > 1 && !has_groups(c)) || c.groups_of_k || c.b_addresses ||
@@ -115,7 +115,7 @@ inline MatmulCase draw_product(Draw& draw) {
     c.beta = 0, c.in_place = false;
     if (size_of(c.d) > 1 && c.d != DType::s32 && draw.chance(2)) {
       c.d_rows = false, c.add_to_rows = true;
-      c.d_scale = c.d_scale && c.d != DType::f16;  // whose sums would overflow
+      c.d_scale = c.d_scale && c.d != DType::f16;  // the sums would overflow f16
     }
   }
   if (is_fp8(c.a) && draw.chance(2)) {
@@ -172,7 +172,7 @@ inline Lie draw_lie(Draw& draw, DType type) {
   return lie;
 }
 
-// Returns the multiplications of all tiles, which a device computes whole.
+// Returns the multiplications in all tiles; a device computes every tile completely.
 inline int64_t volume(const RandomCase& c) {
   auto whole = [](int64_t extent, int64_t tile) { return (extent + tile - 1) / tile * tile; };
   const auto& [m, n, k, batches] = c.product.size;
@@ -204,12 +204,12 @@ inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
       return std::max<int64_t>(any / step * step, 1);
     };
     c.product.size.m = size();
-    if (c.operation.group_counts)  // which has the same number of rows of memory for each group
+    if (c.operation.group_counts)  // each group has the same number of rows in memory
       c.product.size.m =
           (c.product.size.m + c.product.size.batches - 1) / c.product.size.batches * c.product.size.batches;
     c.product.size.n = size();
     if (c.operation.gates()) c.product.size.n += c.product.size.n % 2;
-    if (c.operation.scatters() || c.operation.group_counts)  // whose rows are multiples of 16 bytes
+    if (c.operation.scatters() || c.operation.group_counts)  // rows must be multiples of 16 bytes
       c.product.size.n = (c.product.size.n + 31) / 32 * 32;
     c.product.size.k = size();
     if (c.operation.is_sparse()) c.product.size.k = (c.product.size.k + 3) / 4 * 4;
@@ -217,7 +217,7 @@ inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
   } while (volume(c) > scale.volume);
   c.product.a_lie = draw_lie(draw, c.product.a);
   c.product.b_lie = draw_lie(draw, c.product.b);
-  if (c.product.b_addresses) {  // of matrices and rows at multiples of 16 bytes
+  if (c.product.b_addresses) {  // matrices and rows must start at multiples of 16 bytes
     const int64_t step = 16 / size_of(c.product.b) * (c.product.b_metadata ? 2 : 1);
     int64_t& along = c.product.b_k_major ? c.product.size.k : c.product.size.n;
     along = (along + 2 * step - 1) / (2 * step) * 2 * step;

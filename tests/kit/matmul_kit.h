@@ -1,4 +1,4 @@
-// A matrix product with matrices in guarded memory, compared with float64, which tests of Matmul share.
+// A matrix product in guarded memory that is compared with float64; the tests of Matmul share it.
 #pragma once
 
 #include <atomic>
@@ -18,30 +18,31 @@ struct MatmulCase {
   kernels::GemmSize size;
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
   bool a_k_major = true, b_k_major = true, fast_accumulation = true;
-  bool in_place = false;  // C is D
+  bool in_place = false;  // C and D are one matrix
   float alpha = 1, beta = 0;
   kernels::Activation activation = kernels::Activation::none;
   kernels::ActivationUse use = kernels::ActivationUse::value;
-  // These say whether it has the operands of product.def; a matrix has a place instead.
+  // Each field tells whether the case has an operand of product.def. A matrix has a field for its placement
+  // instead.
 #define PTXBUILDER_VECTOR(name, ...) bool name = false;
 #define PTXBUILDER_MATRIX(name, ...) Lie name##_lie = {};
 #include "kernels/gemm/product.def"
   bool groups_of_k = false;
   kernels::PackedForm packed = {};
-  int64_t rows_of_a = 0;  // with a_rows
+  int64_t rows_of_a = 0;  // number of rows of A, if a_rows is set
   float d_scale_is = 1, amax_was = 0;
   Lie a_lie, b_lie, d_lie;
   uint64_t seed = 1;
 };
 
-// Returns the rows of D: this many more than the product's with d_rows, and about a third of them with
-// add_to_rows.
+// Returns the number of rows of D. With d_rows, D has kMoreRows more rows than the product; with add_to_rows,
+// about a third of them.
 inline constexpr int64_t kMoreRows = 9;
 inline int64_t rows_of_d(const MatmulCase& c) {
   return c.d_rows ? c.size.m + kMoreRows : c.add_to_rows ? c.size.m / 3 + kMoreRows : c.size.m;
 }
 
-// Returns its arguments, except for the matrices' addresses: a Matmul's operation follows from these.
+// Returns the arguments of a case without the matrices' addresses; they determine a Matmul's operation.
 inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
   kernels::MatmulArguments p;
   p.m = c.size.m, p.n = c.size.n, p.k = c.size.k, p.batches = c.size.batches;
@@ -60,7 +61,7 @@ inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
   return p;
 }
 
-// The matrices of a case on a device, and the results.
+// Holds the matrices of a case on a device, and the results.
 class MatmulTrial {
  public:
   MatmulTrial(runtime::Device& device, const MatmulCase& c)
@@ -130,7 +131,7 @@ class MatmulTrial {
     return p;
   }
 
-  // Does the same with the workspace that the product needs, poisoned.
+  // Returns the arguments together with the workspace that the product needs, which is poisoned.
   kernels::MatmulArguments arguments(kernels::Matmul& matmul) {
     kernels::MatmulArguments p = arguments();
     const size_t bytes = matmul.workspace_bytes(p);
@@ -141,7 +142,7 @@ class MatmulTrial {
     return p;
   }
 
-  // Returns the bytes of D's buffer, followed by those of amax, after one product on a poisoned D.
+  // Runs one product on a poisoned D, and returns the bytes of D's buffer, followed by those of amax.
   std::vector<std::byte> run(kernels::Matmul& matmul) {
     poison();
     matmul(arguments(matmul));
@@ -159,11 +160,12 @@ class MatmulTrial {
     of(kernels::ProductOperand::amax).to_device();
   }
 
-  // Returns the expected element, from the dot product without alpha, and the bias.
+  // Returns the expected element, given the dot product (without alpha) and the bias.
   using Wanted = std::function<double(double sum, double bias, int64_t batch, int64_t row, int64_t column)>;
 
-  // Returns what is wrong with the results of run(); "" if nothing is. Uses all processors. Without `wanted`
-  // they are compared with the case's own results, and with it to 1e-4 of 1 + |sum|.
+  // Returns a message about what is wrong with the results of run(), or "". Uses all processors. Without
+  // `wanted`, the results are compared with the case's expected values. With `wanted`, they must agree within
+  // 1e-4 (1 + |sum|).
   std::string wrong(const std::vector<std::byte>& result, const Wanted& wanted = nullptr) const {
     const size_t of_d = out().bytes().size();
     const std::vector<std::byte> got(result.begin(), result.begin() + static_cast<ptrdiff_t>(of_d)),
@@ -194,7 +196,7 @@ class MatmulTrial {
   }
 
  private:
-  // The findings about some rows: the number of wrong elements, the bounds of the greatest |D| before its
+  // The findings about some rows: the number of wrong elements, bounds for the greatest |D| before D's
   // factor, and its stored value.
   struct Seen {
     size_t wrong = 0;
@@ -209,7 +211,7 @@ class MatmulTrial {
     }
   };
 
-  // B has the numbers that the weights represent, only on the host.
+  // On the host, B holds the numbers that the weights represent.
   void fill_packed(std::mt19937_64& random) {
     std::normal_distribution<double> normal;
     const kernels::PackedDraw draw = draw_packed(
@@ -220,7 +222,7 @@ class MatmulTrial {
     packed_->to_device();
   }
   int64_t batches_of_d() const { return operation_.grouped_rows() ? 1 : case_.size.batches; }
-  // Each four elements of a row have at least two zeros.
+  // Every four consecutive elements of a row include at least two zeros.
   static void fill_sparse(GuardedMatrix& x, std::mt19937_64& random) {
     std::normal_distribution<double> normal;
     std::array<int64_t, 2> kept = {};
@@ -230,7 +232,7 @@ class MatmulTrial {
       return std::ranges::count(kept, column % 4) > 0 ? 4 * normal(random) : 0.0;
     });
   }
-  // Stores half of a sparse matrix, and returns the words of its metadata.
+  // Stores the nonzero half of a sparse matrix, and returns the words of its metadata.
   std::vector<int64_t> store_half(const GuardedMatrix& whole, DType type, int64_t rows, const Lie& lie) {
     const int64_t k = case_.size.k, batches = case_.size.batches;
     std::vector<SparseMatrix> all;
@@ -247,7 +249,8 @@ class MatmulTrial {
     stored_->to_device();
     return words;
   }
-  // Draws groups of any sizes, many of them 0; rows after the last group are in none.
+  // Draws the ends of groups of arbitrary sizes, many of them 0. Rows after the last group belong to no
+  // group.
   void fill_ends(GuardedMatrix& x, std::mt19937_64& random) {
     const int64_t extent = operation_.groups_of_k ? case_.size.k : case_.size.m;
     std::vector<int64_t> ends;
@@ -258,7 +261,7 @@ class MatmulTrial {
     std::ranges::sort(ends);
     x.fill_row(ends);
   }
-  // Draws any numbers of rows, some of them out of range.
+  // Draws arbitrary numbers of rows, some of them out of range.
   void fill_counts(GuardedMatrix& x, std::mt19937_64& random) {
     std::vector<int64_t> counts;
     for (int64_t g = 0; g < case_.size.batches; ++g)
@@ -266,7 +269,7 @@ class MatmulTrial {
           std::uniform_int_distribution<int64_t>(-2, case_.size.m / case_.size.batches + 2)(random));
     x.fill_row(counts);
   }
-  // Each group takes any matrix of B; several may take the same one, and nobody some.
+  // Draws a matrix of B for each group. Several groups may share a matrix, and some matrices may be unused.
   void fill_addresses(GuardedMatrix& x, std::mt19937_64& random) {
     std::vector<uint64_t> addresses;
     for (int64_t g = 0; g < case_.size.batches; ++g) {
@@ -275,7 +278,7 @@ class MatmulTrial {
     }
     x.fill_bits(addresses);
   }
-  // Returns the metadata of each group's matrix, from that of all matrices.
+  // Returns the metadata of each group's matrix, taken from the metadata of all matrices.
   std::vector<int64_t> of_groups(const std::vector<int64_t>& words) const {
     if (matrices_.empty()) return words;
     const auto each = static_cast<ptrdiff_t>(words.size() / matrices_.size());
@@ -284,7 +287,7 @@ class MatmulTrial {
       all.insert(all.end(), words.begin() + matrix * each, words.begin() + (matrix + 1) * each);
     return all;
   }
-  // Returns one matrix of B, from which the others' addresses count.
+  // Returns matrix `number` of B on the device.
   kernels::DeviceMatrix matrix_of_b(int64_t number) const {
     kernels::DeviceMatrix one = (stored_ ? *stored_ : b_).on_device();
     const int64_t bytes = number * one.batch_stride * size_of(one.type);
@@ -292,13 +295,13 @@ class MatmulTrial {
     one.batch_stride = 0;
     return one;
   }
-  // Says whether a row of the product is computed.
+  // Returns whether row i of the product is computed.
   bool has_row(int64_t i) const {
     if (!operation_.group_counts) return true;
     const int64_t apart = case_.size.m / case_.size.batches;
     return static_cast<double>(i % apart) < of(kernels::ProductOperand::group_counts).value(0, 0, i / apart);
   }
-  // Draws any rows of a matrix, and some that it does not have.
+  // Draws numbers of a matrix's `all` rows, some of them out of range.
   void fill_rows(GuardedMatrix& x, int64_t all, std::mt19937_64& random) {
     std::vector<int64_t> rows;
     for (int64_t i = 0; i < case_.size.m; ++i)
@@ -306,7 +309,7 @@ class MatmulTrial {
                                         : std::uniform_int_distribution<int64_t>(0, all - 1)(random));
     x.fill_row(rows);
   }
-  // Draws some of D's rows, each once, and some that it does not have.
+  // Draws some of D's rows, each at most once, and some that D does not have.
   void fill_places(GuardedMatrix& x, std::mt19937_64& random) {
     std::vector<int64_t> rows;
     for (int64_t i = 0; i < rows_of_d(case_); ++i) rows.push_back(i);
@@ -316,7 +319,7 @@ class MatmulTrial {
       if (random() % 16 == 0) row = random() % 2 == 0 ? -1 : rows_of_d(case_);
     x.fill_row(rows);
   }
-  // Returns the row of D that a row of the product becomes; -1 for none.
+  // Returns the row of D that row i of the product becomes, or -1 if there is none.
   int64_t row_of_d(int64_t i) const {
     if (!has_row(i)) return -1;
     if (!operation_.scatters()) return i;
@@ -324,7 +327,7 @@ class MatmulTrial {
     const auto row = static_cast<int64_t>(of(operation_.add_to_rows ? add_to_rows : d_rows).value(0, 0, i));
     return row < rows_of_d(case_) ? row : -1;
   }
-  // Returns whether a row of D that no row of the product becomes has changed.
+  // Returns whether the product has changed a row of D that it should leave alone.
   bool is_other_row_touched(const std::vector<std::byte>& got) const {
     if (!operation_.scatters() && !operation_.group_counts) return false;
     std::vector<bool> named(static_cast<size_t>(rows_of_d(case_)), false);
@@ -339,7 +342,7 @@ class MatmulTrial {
     }
     return false;
   }
-  // Returns the row of A that is used in a row of the product; -1 if that is zeros.
+  // Returns the row of A for row i of the product, or -1 if that row is zeros.
   int64_t row_of_a(int64_t i) const {
     if (!operation_.gathers()) return i;
     const auto row = static_cast<int64_t>(of(kernels::ProductOperand::a_rows).value(0, 0, i));
@@ -348,14 +351,14 @@ class MatmulTrial {
   int64_t end_of(int64_t group) const {
     return group < 0 ? 0 : static_cast<int64_t>(of(kernels::ProductOperand::group_ends).value(0, 0, group));
   }
-  // Returns the group of a row; the number of groups for a row that is in none.
+  // Returns the group of a row; for a row in no group, it is the number of groups.
   int64_t group_of(int64_t row) const {
     if (operation_.group_counts) return row / (case_.size.m / case_.size.batches);
     int64_t group = 0;
     while (group < case_.size.batches && end_of(group) <= row) ++group;
     return group;
   }
-  // Elements without gaps are a row. C in place is laid out as D.
+  // Adds an operand. Its elements form one row if there are no gaps. An in-place C has the layout of D.
   void add_operand(kernels::ProductOperand which, const Lie& lie) {
     const kernels::ProductOperandRow& row = kernels::product_operands[static_cast<size_t>(which)];
     const auto& [m, n, k, batches] = case_.size;
@@ -375,7 +378,7 @@ class MatmulTrial {
   const GuardedMatrix& greatest() const { return of(kernels::ProductOperand::amax); }
   GuardedMatrix& out() { return case_.in_place ? of(kernels::ProductOperand::c) : d_; }
   const GuardedMatrix& out() const { return case_.in_place ? of(kernels::ProductOperand::c) : d_; }
-  // Returns the element of an operand that applies to a place of the product.
+  // Returns the element of an operand that applies to element (i, j) of the product.
   double value(const kernels::ProductOperandRow& row, int64_t batch, int64_t i, int64_t j) const {
     const auto& [m, n, k, batches] = case_.size;
     const GuardedMatrix& x = of(row.operand);
@@ -385,7 +388,8 @@ class MatmulTrial {
     return x.value(0, 0, row.at(m, n, batch, i, j, grouped_rows));
   }
 
-  // Returns the factor of the products from `depth` of k on, for at most 128 of them.
+  // Returns the scale of the products that begin at index `depth` of k. The scale applies to at most 128 of
+  // them.
   double block_factor(int64_t batch, int64_t i, int64_t j, int64_t depth) const {
     const auto& [m, n, k, batches] = case_.size;
     double factor = 1;
@@ -432,7 +436,8 @@ class MatmulTrial {
                     [&](const kernels::ProductOperandRow& row) { return value(row, batch, i, j); });
   }
 
-  // Calls `work` with each column of D and the value of a row of the product there before D's factor.
+  // For each column of D, calls `work` with the column and the value, before D's factor, in row i of the
+  // product.
   template <class Work>
   void each_output(int64_t batch_of_d, int64_t i, const Wanted& wanted, Work&& work) const {
     const int64_t batch = operation_.grouped_rows() ? group_of(i) : batch_of_d;
@@ -453,8 +458,8 @@ class MatmulTrial {
       work(j, y);
     }
   }
-  // Returns the least and the greatest number that may be stored for it: rounding and clamping keep the
-  // order.
+  // Returns the least and the greatest number that may be stored for y, because rounding and clamping are
+  // monotonic.
   std::pair<double, double> bounds(const kernels::Approximate& y) const {
     const double factor = case_.d_scale ? double{case_.d_scale_is} : 1;
     return std::minmax({stored(factor * (y.value - y.lost)), stored(factor * (y.value + y.lost))});
@@ -476,8 +481,8 @@ class MatmulTrial {
     });
   }
 
-  // A row of D has its previous contents plus the sum of its rows of the product; each addition, in any
-  // order, rounds a sum that is not greater than that of all magnitudes.
+  // A row of D holds its previous contents plus the sum of the product's rows that are added to it. In any
+  // order, each addition rounds a value that is at most the sum of all magnitudes.
   void judge_added(const std::vector<std::byte>& got, int64_t row, const Wanted& wanted, Seen& seen) const {
     const auto columns = static_cast<size_t>(operation_.d_columns(case_.size.n));
     std::vector<double> low(columns), high(columns), magnitude(columns);
@@ -497,7 +502,7 @@ class MatmulTrial {
       });
     }
     for (size_t j = 0; j < columns; ++j) {
-      if (!(magnitude[j] < ptxbuilder::greatest(case_.d))) continue;  // Sums may overflow in some order.
+      if (!(magnitude[j] < ptxbuilder::greatest(case_.d))) continue;  // sums may overflow in some order
       const double lost = 1.01 * added * unit_roundoff(case_.d) * magnitude[j];
       const double value = out().value_in(got, 0, row, static_cast<int64_t>(j));
       if ((low[j] - lost <= value && value <= high[j] + lost) || seen.wrong++ > 0) continue;
@@ -506,7 +511,7 @@ class MatmulTrial {
     }
   }
 
-  // Returns the value as an element of D.
+  // Returns the value rounded to D's type.
   double stored(double value) const { return decode(case_.d, encode(case_.d, value)); }
 
   std::string wrong_amax(const Seen& seen, double got) const {
@@ -519,7 +524,7 @@ class MatmulTrial {
     if (!(got > was && seen.least <= got && got <= seen.most))
       return fmt::format("amax is {}, was {}, and the greatest |D| is {} to {}", got, was, seen.least,
                          seen.most);
-    // Its element has been stored, and rounding keeps the order.
+    // The element with the greatest magnitude has been stored, and rounding is monotonic.
     const double as_stored =
         stored(double{static_cast<float>(got) * std::abs(case_.d_scale ? case_.d_scale_is : 1)});
     return as_stored == seen.stored
@@ -533,9 +538,9 @@ class MatmulTrial {
   kernels::GemmOperation operation_;
   GuardedMatrix a_, b_, d_;
   std::optional<GuardedMatrix> packed_;
-  std::optional<GuardedMatrix> stored_;  // of a sparse A or B, the half that is stored
-  std::vector<int64_t> matrices_;        // with b_addresses, of B, by group
-  std::vector<GuardedMatrix> operands_;  // by ProductOperand
+  std::optional<GuardedMatrix> stored_;  // the stored half of a sparse A or B
+  std::vector<int64_t> matrices_;        // with b_addresses, the matrix of B for each group
+  std::vector<GuardedMatrix> operands_;  // indexed by ProductOperand
   runtime::Buffer workspace_;
 };
 

@@ -1,4 +1,4 @@
-// Runs a table of misuses: each throws an Error that names the rule, the values and the line, and has a twin
+// Runs a table of misuses. Each throws an Error that names the rule, the values and the line, and has a twin
 // that is accepted.
 #pragma once
 
@@ -13,22 +13,22 @@
 namespace ptxbuilder::test {
 
 inline Where marked;                  // the line that the message must name
-#define HERE marked = Where::here();  // precedes the wrong call, on its line
+#define HERE marked = Where::here();  // precedes the wrong call, on the same line
 #define ON(target_name) \
   { .target = target_name }  // BuilderOptions
 
 struct Case {
   const char* name;
-  std::vector<const char*> phrases;    // each is in the message
-  std::function<void(bool bad)> body;  // builds a kernel to its end; wrong if `bad`
+  std::vector<const char*> phrases;    // the message must contain each of them
+  std::function<void(bool bad)> body;  // builds a complete kernel, which is wrong if `bad` is set
 };
 
 inline void done(Kernel& k) {
-  std::string text = ptx_of(k);  // outside CHECK, which would catch
+  std::string text = ptx_of(k);  // outside of CHECK, which would catch errors
   CHECK(contains(text, ".visible .entry"));
 }
 
-// The message ends with the marked line if `with_line` is set. Otherwise the misuse has no line of C++.
+// If `with_line` is set, the message must end with the marked line. Otherwise, the misuse has no line of C++.
 inline void check_cases(const std::vector<Case>& cases, bool with_line = true) {
   for (const Case& c : cases) {
     std::string name = c.name;

@@ -16,13 +16,13 @@ thread_local Context current = nullptr;
 thread_local CaptureMode capture_mode = CaptureMode::global;
 constexpr auto kNoContext = static_cast<Status>(201);  // CUDA_ERROR_INVALID_CONTEXT
 
-// Handles are small numbers, which are never dereferenced.
+// Handles are small numbers that are never dereferenced.
 template <class Handle>
 Handle handle(uintptr_t number) {
   return reinterpret_cast<Handle>(number);
 }
 
-// Returns whether a call ends the current capture, since neither the capture nor the thread is relaxed.
+// Returns whether a call ends the current capture, because neither the capture nor the thread is relaxed.
 bool ends_capture() {
   if (!mock.capturing || mock.capture_mode == CaptureMode::relaxed || capture_mode == CaptureMode::relaxed)
     return false;
@@ -45,7 +45,7 @@ void write_log(const char* text, unsigned count, JitOption* options, void** valu
     if (options[i] == JitOption::error_log_buffer) std::strcpy(static_cast<char*>(values[i]), text);
 }
 
-// A loaded PTX kernel, whose handle is kFirstRead plus its index in a list.
+// A loaded PTX kernel. Its handle is kFirstRead plus its index in a list.
 struct ReadKernel {
   std::vector<size_t> parameter_sizes;
   int required_cluster[3] = {0, 0, 0};
@@ -70,8 +70,8 @@ ReadKernel read_ptx(const std::string& ptx) {
   return kernel;
 }
 
-// Returns the entry of a kernel or function; null if it was not read, and the test defines the kernel's
-// properties.
+// Returns the entry of a kernel or function. Returns null if it was not read from PTX, so that the test
+// defines the kernel's properties.
 template <class Handle>
 const ReadKernel* read_kernel(Handle of) {
   const auto number = reinterpret_cast<uintptr_t>(of);
@@ -168,7 +168,7 @@ Status cuCtxGetCurrent(Context* context) {
   *context = current;
   return Status::success;
 }
-// Contexts of the caller have numbers from 100 on, for GPUs from 0 on.
+// The caller's contexts have the numbers 100, 101, ... for GPUs 0, 1, ...
 Status cuCtxGetDevice(Ordinal* ordinal) {
   const auto number = reinterpret_cast<uintptr_t>(current);
   *ordinal = static_cast<Ordinal>(number >= 100 ? number - 100 : number - 1);
@@ -189,7 +189,8 @@ Status cuMemGetInfo_v2(size_t* free, size_t* total) {
 Status cuMemAlloc_v2(DevicePtr* address, size_t bytes) {
   if (!current) return kNoContext;
   if (ends_capture()) return kCaptureUnsupported;
-  static auto& all = *new std::vector<void*>;  // keeps memory of a lost context reachable for leak checkers
+  static auto& all =
+      *new std::vector<void*>;  // keeps the memory of a lost context reachable for leak checkers
   if (mock.alloc != Status::success) return mock.alloc;
   ++mock.allocations;
   all.push_back(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
@@ -407,7 +408,7 @@ Status cuLinkComplete(LinkState, void** cubin, size_t* bytes) {
 }
 Status cuLinkDestroy(LinkState) { return Status::success; }
 
-// The map's first bytes are the tensor's address.
+// The map's first bytes hold the tensor's address.
 Status cuTensorMapEncodeTiled(void* map, TensorMapDataType, uint32_t rank, void* address, const uint64_t*,
                               const uint64_t*, const uint32_t* box, const uint32_t*, int, int, int, int) {
   if (!current) return kNoContext;
@@ -419,7 +420,7 @@ Status cuTensorMapEncodeTiled(void* map, TensorMapDataType, uint32_t rank, void*
   std::memcpy(map, &address, sizeof address);
   return mock.encode;
 }
-// The recorded box has the channels, the pixels, and the first corners.
+// The recorded box holds the channels, the pixels, and the first corners.
 Status cuTensorMapEncodeIm2col(void* map, TensorMapDataType type, uint32_t, void* address,
                                const uint64_t* shape, const uint64_t* strides, const int* lower,
                                const int* upper, uint32_t channels, uint32_t pixels, const uint32_t* steps,

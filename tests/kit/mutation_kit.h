@@ -1,5 +1,5 @@
-// Mutants of the library's kernels: each is made from the kernel's own PTX, as a syntax tree, and must be
-// reported with its cause; the kernel itself never is.
+// Tests mutants of the library's kernels. Each mutant is derived from the syntax tree of the kernel's own
+// PTX, and must be reported with its cause. The kernel itself must not be reported.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,7 +16,8 @@
 
 namespace ptxbuilder::test {
 
-// Runs the kernel on this many schedules of the emulator or, with --device, this many times on that device.
+// Runs the kernel on `schedules` schedules of the emulator or, with --device, `schedules` times on that
+// device.
 inline void check_right(const Subject& subject, int schedules) {
   std::string report;
   if (device_name == "emulator")
@@ -30,7 +31,7 @@ using ptx_text::Instruction;
 using ptx_text::Operand;
 using runtime::Fault;
 
-// Changes an instruction to another one; false drops it.
+// Changes an instruction to another one. Returns false to drop it.
 using Change = std::function<bool(Instruction&)>;
 
 inline Operand number(int64_t value) { return {Operand::Kind::number, std::to_string(value), {}, {}}; }
@@ -69,7 +70,7 @@ inline Change becomes(const char* opcode) {
   };
 }
 
-// Replaces the wait by one that has succeeded.
+// Replaces the wait with one that has already succeeded.
 inline bool do_not_wait(Instruction& i) {
   i.opcode = "setp.eq.u32";
   i.operands = {i.operands[0], number(0), number(0)};
@@ -85,15 +86,15 @@ inline bool arrive_without_bytes(Instruction& i) {
 
 struct Mutant {
   std::string what;
-  std::string opcode;  // what the mnemonic starts with
-  int nth;             // of those, from 0
+  std::string opcode;  // beginning of the mnemonic
+  int nth;             // number of the instruction among those with this mnemonic, from 0
   Change change;
-  std::vector<Fault> causes;  // faults that name the error; empty if a note does
-  int times = 1;              // times that the change is made, each time to the nth that remains
-  std::string says = {};      // text that the report, or the note, also contains
+  std::vector<Fault> causes;  // faults that identify the error; empty if a note does
+  int times = 1;              // number of repetitions, each for the nth of the remaining instructions
+  std::string says = {};      // text that the report or the note must also contain
 };
 
-// Makes the change in the nth instruction of a body; returns false if there are fewer.
+// Makes the change in the nth instruction of a body. Returns false if there are fewer.
 inline bool edit(std::vector<ptx_text::Statement>& body, const Mutant& m, int& nth) {
   for (size_t i = 0; i < body.size(); ++i) {
     ptx_text::Statement& s = body[i];
@@ -115,14 +116,14 @@ inline std::string mutated(const std::string& text, const Mutant& m) {
     for (ptx_text::Statement& s : module.statements)
       if (s.kind == ptx_text::Statement::Kind::function && s.function[0].has_body)
         found = found || edit(s.function[0].body, m, nth);
-    if (!found && time > 0) break;  // all of them
+    if (!found && time > 0) break;  // no instruction is left to change
     REQUIRE_MESSAGE(found, m.what);
   }
   return ptx_text::print(module);
 }
 
-// Checks that the kernel is right on 200 schedules, that each mutant is reported by one of the first 20, and
-// that lint finds at least half of them without a run.
+// Checks that the kernel is right on 200 schedules, that one of the first 20 reports each mutant, and that
+// lint finds at least half of the mutants without a run.
 inline void check_mutants(const Subject& subject, const std::vector<Mutant>& mutants) {
   std::string report;
   subject.run(subject.text(), 0, 60, report);

@@ -9,7 +9,8 @@ namespace ptxbuilder::test {
 struct Subject::Built {
   std::string name, text;
   Signature signature;
-  // Launches with seeds from `seed` on, each of which chooses a schedule, and reports.
+  // Launches with `schedules` seeds, starting at `seed`, each of which chooses a schedule, and returns a
+  // report.
   using Choose = std::function<void(uint64_t)>;
   std::function<std::string(runtime::Device&, runtime::LoadedKernel&, uint64_t seed, int schedules, Choose)>
       run;

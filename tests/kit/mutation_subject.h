@@ -12,25 +12,25 @@
 
 namespace ptxbuilder::test {
 
-// One configuration of a kernel, small enough for hundreds of runs.
+// One configuration of a kernel, which is small enough for hundreds of runs.
 class Subject {
  public:
-  // The kernel of a family.
+  // Takes the kernel of a family.
   Subject(const std::string& family, const std::map<std::string, int64_t>& fields);
-  // A kernel of a test: `check` launches, and returns "right" or what is wrong.
+  // Takes a test's own kernel. `check` launches it, and returns "right" or what is wrong.
   using Check = std::function<std::string(runtime::Device&, runtime::LoadedKernel&)>;
   Subject(std::string name, std::string text, Signature signature, Check check);
   ~Subject();
 
-  std::string name() const;  // "gemm_tile m=128"
+  std::string name() const;  // such as "gemm_tile m=128"
   const std::string& text() const;
 
-  // Runs `text` instead of the kernel's own PTX and verifies, on `schedules` schedules from `seed` on.
-  // Returns the fault with which this ends, if any, and the report, "right" or what is wrong. Adds to the
-  // notes, if requested.
+  // Runs `text` instead of the kernel's own PTX on `schedules` schedules, starting at `seed`, and verifies
+  // the results. Returns the fault that ends the runs, if any, and sets `report` to "right" or to what is
+  // wrong. Adds notes to `notes` unless it is null.
   std::optional<runtime::Fault> run(const std::string& text, uint64_t seed, int schedules,
                                     std::string& report, std::string* notes = nullptr) const;
-  // Runs it unchanged, `times` times, on any device.
+  // Runs the unchanged kernel `times` times, on any device.
   std::string run_on(runtime::Device& device, int times) const;
 
  private:

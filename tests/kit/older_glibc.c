@@ -1,5 +1,5 @@
-// If this library is preloaded, glibc has no _dl_find_object(), as before 2.35: programs then find the tables
-// of the unwinder through runtime/glibc.
+// If this library is preloaded, glibc has no _dl_find_object(), as before 2.35. Programs then find the
+// unwinder's tables through runtime/glibc.
 #include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>

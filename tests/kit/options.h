@@ -11,11 +11,12 @@
 
 namespace ptxbuilder::test {
 
-// `take` is called with the VALUE of --NAME=VALUE, "" for --NAME alone, and returns whether it is legal.
+// Registers an option. `take` is called with the VALUE of --NAME=VALUE, or with "" for --NAME alone, and
+// returns whether it is legal.
 void add_option(const char* name, std::function<bool(std::string_view)> take);
 
-// At namespace scope, `const int& repeat = option("repeat", 1);` reads --repeat=N; a bool reads --NAME alone.
-// Test files of one executable may share an option.
+// At namespace scope, `const int& repeat = option("repeat", 1);` reads --repeat=N; for a bool, --NAME alone
+// sets it. Test files of one executable may share an option.
 template <class T>
 const T& option(const char* name, T initial) {
   static std::deque<T> values;

@@ -1,4 +1,4 @@
-// Mutants with typical errors of a kernel that loads with TMA, multiplies with wgmma and stores; its test
+// Mutants with typical errors of a kernel that loads with TMA, multiplies with wgmma and stores. Each test
 // adds its own.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace ptxbuilder::test {
 
-// These mutants fail when barriers are made visible to the CTA; there are `sets` of them.
+// Returns mutants that fail when barriers are made visible to the CTA. There are `sets` sets of barriers.
 inline std::vector<Mutant> publishing(int sets = 1) {
   return {
       {"no fence after the init",
@@ -20,7 +20,7 @@ inline std::vector<Mutant> publishing(int sets = 1) {
   };
 }
 
-// These mutants fail at a barrier that copies complete, before its wait.
+// Returns mutants that fail at a barrier that copies complete, before the wait.
 inline std::vector<Mutant> loading() {
   return {
       {"an mbarrier is not initialised", "mbarrier.init", 0, drop, {Fault::mbarrier_use}},
@@ -38,7 +38,7 @@ inline std::vector<Mutant> loading() {
   };
 }
 
-// These mutants fail at tensor cores and in the epilogue, after the fences of `sets` of barriers.
+// Returns mutants that fail at tensor cores or in the epilogue, after the fences of `sets` sets of barriers.
 inline std::vector<Mutant> multiplying(int sets = 1) {
   return {
       {"no wgmma.fence", "wgmma.fence", 0, drop, {Fault::matrix_fence}},

@@ -1,4 +1,4 @@
-// PTX programs that the emulator does not report, and that it reports with one piece changed.
+// PTX programs in which the emulator finds no fault until one piece is changed.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,27 +13,28 @@
 
 namespace ptxbuilder::runtime {
 
-inline constexpr Fault none = Fault(255);  // which is right as well
-inline constexpr Fault some = Fault(254);  // which one it is depends on the schedule
+inline constexpr Fault none = Fault(255);  // the change is correct as well
+inline constexpr Fault some = Fault(254);  // the kind of fault depends on the schedule
 
 struct Leave {
-  std::string out;      // this piece
-  std::string instead;  // and put this there
+  std::string out;      // the piece to remove
+  std::string instead;  // the text in its place
   Fault fault = Fault::race;
 };
 
-// Returns the body without a piece.
+// Returns the body with one piece replaced.
 inline std::string planted(std::string body, const Leave& leave) {
   const size_t at = body.find(leave.out);
   REQUIRE_MESSAGE(at != std::string::npos, leave.out);
   return body.replace(at, leave.out.size(), leave.instead);
 }
 
-// A row has a description, a body, pieces to omit, and the CTAs and the size of a cluster.
+// Checks rows of programs. A row has a description, a body, pieces to replace, the number of CTAs, and the
+// size of a cluster.
 class Plants {
  public:
   using Kernel = std::function<std::string(const std::string& body, int cluster)>;
-  // Launches of CTAs with this many threads, each with 16 KB of zeros, end within the limit.
+  // Programs are launched with `threads` threads per CTA and 16 KB of zeros, and must end within `limit`.
   Plants(Kernel kernel, uint32_t threads, std::chrono::seconds limit)
       : kernel_(std::move(kernel)), threads_(threads), limit_(limit) {}
 

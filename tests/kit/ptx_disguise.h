@@ -1,4 +1,4 @@
-// Makes PTX that does the same and looks different.
+// Makes PTX that does the same but looks different.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,8 +13,8 @@
 
 namespace ptxbuilder::test {
 
-// Gives registers, labels, variables, parameters and functions of a module random names, and swaps
-// neighbours that do not depend on each other, and declarations of variables.
+// Gives random names to the registers, labels, variables, parameters and functions of a module. Swaps
+// adjacent statements that do not depend on each other, and declarations of variables.
 class Disguise {
  public:
   explicit Disguise(uint64_t seed) : random_(seed) {}
@@ -56,8 +56,8 @@ class Disguise {
            !s.instruction.operands.back().text.starts_with("%clock") &&
            pure.contains(ptx_text::split_opcode(s.instruction.opcode)[0]);
   }
-  // Returns whether two statements declare variables that do not name each other and differ in more than the
-  // name: others that the host can reach are distinguished by their order.
+  // Returns whether two statements declare variables that do not name each other and that differ in more than
+  // the name. The host can distinguish other variables only by their order.
   static bool are_apart(ptx_text::Statement a, ptx_text::Statement b) {
     if (a.kind != ptx_text::Statement::Kind::declaration || b.kind != a.kind) return false;
     for (ptx_text::Statement* s : {&a, &b})
@@ -104,7 +104,7 @@ class Disguise {
     std::vector<ptx_text::Statement> renamed;
     for (ptx_text::Statement s : body) {
       if (s.kind == ptx_text::Statement::Kind::declaration && s.declaration.has(".reg")) {
-        // A range becomes names of their own.
+        // A range of names becomes separate names.
         std::vector<ptx_text::Declarator> all;
         for (const ptx_text::Declarator& d : s.declaration.names)
           for (int i = 0; i < (d.count.empty() ? 1 : std::stoi(d.count)); ++i)

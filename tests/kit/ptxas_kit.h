@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::test {
 
-// Null if there is none; the calling test is then skipped.
+// Returns ptxas, or null if there is none, so that the calling test is skipped.
 inline const Ptxas* real_ptxas() {
   static std::string reason;
   static const std::optional<Ptxas> ptxas = []() -> std::optional<Ptxas> {

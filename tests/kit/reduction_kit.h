@@ -10,8 +10,8 @@ namespace ptxbuilder::test {
 
 using isa::CopyReduction;
 
-// Returns the result of `old` and an arriving `now`; both are small integers, which are not negative if the
-// type is unsigned.
+// Returns the result of reducing `now` into `old`. Both are small integers, and are not negative if the type
+// is unsigned.
 inline double reduced(CopyReduction reduction, double old, double now) {
   auto a = static_cast<int64_t>(old), b = static_cast<int64_t>(now);
   switch (reduction) {

@@ -1,5 +1,5 @@
 // Declares what the tests of register tiles share: a kernel of 128 threads with some input buffers and an
-// output buffer, run on the device that --device names.
+// output buffer, which runs on the device that --device names.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@
 
 namespace ptxbuilder::test {
 
-// A rows x cols matrix; it is a tensor map if the kernel's parameter is one.
+// A rows x cols matrix, which is passed as a tensor map if the kernel's parameter is one.
 struct Matrix {
   DType dtype;
   TileExtent extent;
@@ -41,7 +41,7 @@ inline double rounded(DType dtype, double value) {
   return read_element(bytes, dtype);
 }
 
-// --seed=N repeats the random numbers of a run, which prints its seed.
+// --seed=N repeats the random numbers of an earlier run, which has printed its seed.
 inline const uint64_t& matrix_seed = option("seed", uint64_t{std::random_device()()});
 
 // Returns random numbers from `least` to `greatest` that the type represents.
@@ -59,8 +59,8 @@ inline Matrix random_matrix(DType dtype, TileExtent extent, double least, double
   return m;
 }
 
-// Returns the elements of `out` after a launch of one CTA, or `ctas`, on poisoned memory. Parameters are the
-// inputs and `out`. On the emulator `seed` chooses the schedule.
+// Launches one CTA, or `ctas` CTAs, on poisoned memory, and returns the elements of `out`. The parameters are
+// the inputs and `out`. On the emulator, `seed` chooses the schedule.
 inline std::vector<double> result_of(Kernel k, const std::vector<Matrix>& inputs, const Matrix& out,
                                      uint64_t seed = 0, uint32_t ctas = 1) {
   static std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
@@ -97,7 +97,8 @@ void for_types(F f) {
   (f.template operator()<T>(), ...);
 }
 
-// Returns the number of wrong elements, and the first of them; NaN equals NaN.
+// Checks that all elements are equal, and reports the number of wrong elements and the first of them. NaN
+// equals NaN.
 inline void check_equal(const std::vector<double>& got, const std::vector<double>& expected,
                         const std::string& what, double relative = 0, double absolute = 0) {
   REQUIRE(got.size() == expected.size());

@@ -1,4 +1,5 @@
-// Joins many instructions to modules and kernels for ptxas, since starting it takes longer than assembling.
+// Joins many instructions into modules and kernels for ptxas, because starting ptxas takes longer than
+// assembling.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -20,7 +21,7 @@
 
 namespace ptxbuilder::test {
 
-// Returns the error of ptxas about a module; "" if it accepts it.
+// Returns the error of ptxas about a module, or "" if ptxas accepts it.
 inline std::string refusal(const Ptxas& ptxas, const std::string& ptx) {
   try {
     ptxas.assemble(ptx);
@@ -39,14 +40,14 @@ inline std::vector<std::string> in_parallel(size_t count, const std::function<st
     workers.emplace_back([&] {
       for (size_t i; (i = next++) < count;) results[i] = body(i);
     });
-  workers.clear();  // joins
+  workers.clear();  // joins the threads
   return results;
 }
 
 // An instruction with the registers that it declares, and its subject.
 struct Statement {
   std::string what, text;
-  // Returns whether it needs a kernel of its own: an instruction that ends a thread makes the following ones
+  // Set if the statement needs its own kernel. An instruction that ends a thread makes the following ones
   // dead code, and some instructions restrict the whole kernel.
   bool alone = false;
   bool of_a_pair = false;  // .cta_group::2, which may not be in a kernel with .cta_group::1
@@ -74,7 +75,8 @@ struct Entry {
   int ptx_version;
 };
 
-// Each statement is in a block of its own, at "line" i + 1 of a file `rows`, which messages name.
+// Returns a module in which each statement has its own block, at "line" i + 1 of a file `rows`. Messages name
+// this line.
 inline std::string joined(const std::vector<Entry>& entries, size_t begin, size_t end) {
   std::string text = fmt::format(".version {}\n.target {}\n.address_size 64\n.file 1 \"rows\"\n",
                                  isa::version_text(entries[begin].ptx_version), entries[begin].target->name);
@@ -96,8 +98,8 @@ inline std::string refusal(const Ptxas& ptxas, const Entry& entry) {
   return refusal(ptxas, joined({entry}, 0, 1));
 }
 
-// Sorts the entries, and returns ranges of entries with one target and .version each. A kernel for each
-// statement takes longer.
+// Sorts the entries, and returns ranges of entries with the same target and .version. A separate kernel for
+// each statement would take longer.
 inline std::vector<std::pair<size_t, size_t>> batches_of(std::vector<Entry>& entries) {
   const auto key = [](const Entry& e) {
     return std::tuple(e.statement->alone, e.statement->of_a_pair, e.target->sm, e.ptx_version);
@@ -121,7 +123,7 @@ inline std::string named(const Entry& e, const std::string& text) {
                      isa::version_text(e.ptx_version), text);
 }
 
-// Returns the messages of ptxas about the entries from `begin` to `end`, by the line that each names.
+// Returns the messages of ptxas about the entries from `begin` to `end`, by the line that each message names.
 inline std::vector<std::string> said_of_each(const std::string& messages, size_t begin, size_t end) {
   std::vector<std::string> said(end - begin);
   std::istringstream lines(messages);
@@ -134,8 +136,8 @@ inline std::vector<std::string> said_of_each(const std::string& messages, size_t
   return said;
 }
 
-// Assembles all, many in a module, and each entry of a refused module alone. Returns the entries that ptxas
-// refuses, by name, with the messages.
+// Assembles all entries, many in one module, and then each entry of a refused module alone. Returns the names
+// of the entries that ptxas refuses, with its messages.
 inline std::vector<std::string> refused(const Ptxas& ptxas, std::vector<Entry> entries) {
   const auto batches = batches_of(entries);
   std::vector<std::string> failures = in_parallel(batches.size(), [&](size_t b) {

@@ -5,7 +5,7 @@
 
 #define PTX_HEADER ".version 8.0\n.target sm_90a\n.address_size 64\n"
 
-// c[i] = a[i] + b[i] for i < n
+// c[i] = a[i] + b[i] for i < n.
 inline const std::string kAdd = PTX_HEADER R"(
 .visible .entry add(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n) {
   .reg .pred %p;
@@ -35,8 +35,8 @@ DONE:
 }
 )";
 
-// Every thread writes to the end of 200 KB of shared memory and reads what its opposite wrote: out[t] = last
-// - t.
+// Every thread writes to the end of 200 KB of shared memory, and reads what the opposite thread wrote: out[t]
+// = last - t.
 inline const std::string kLargeShared = PTX_HEADER R"(
 .extern .shared .align 128 .b8 dynamic[];
 .visible .entry large_shared(.param .u64 out) {
@@ -61,7 +61,7 @@ inline const std::string kLargeShared = PTX_HEADER R"(
 }
 )";
 
-// out[cta] = rank in the cluster + 100 x CTAs in the cluster
+// out[cta] = rank in the cluster + 100 x CTAs in the cluster.
 inline const std::string kClusterBody = R"({
   .reg .b32 %c, %r, %n;
   .reg .b64 %out, %o;
@@ -83,7 +83,7 @@ inline const std::string kClusterOfTwo =
     PTX_HEADER ".visible .entry cluster_of_two(.param .u64 out) .explicitcluster .reqnctapercluster 2\n" +
     kClusterBody;
 
-// One thread loads a box of 16 x 8 f32 at (x, y) of `in` by TMA and stores it at (0, 0) of `out` by TMA.
+// With TMA, one thread loads a box of 16 x 8 f32 at (x, y) of `in`, and stores it at (0, 0) of `out`.
 inline const std::string kCopyBox = PTX_HEADER R"(
 .shared .align 128 .b8 box[512];
 .shared .align 8 .b64 full;
@@ -120,7 +120,7 @@ DONE:
 }
 )";
 
-// Waits for flag[0] to change, which nothing does.
+// Waits for flag[0] to change, which never happens.
 inline const std::string kSpin = PTX_HEADER R"(
 .visible .entry spin(.param .u64 flag) {
   .reg .pred %p;
@@ -164,7 +164,7 @@ inline const std::string kTrap = PTX_HEADER R"(
 }
 )";
 
-// value[0] = 3 x value[0] + 1, late, and with leave for the next launch to start early.
+// After a delay, value[0] = 3 x value[0] + 1. The kernel permits the next launch to start early.
 inline const std::string kStep = PTX_HEADER R"(
 .visible .entry step(.param .u64 value) {
   .reg .pred %p;

@@ -1,5 +1,5 @@
-// Programs with every subset of their fences, waits and arrivals, which the emulator reports unless the
-// subset orders the program's accesses.
+// Programs with every subset of their fences, waits and arrivals. The emulator must report each program,
+// unless the subset orders its accesses.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -14,13 +14,13 @@
 
 namespace ptxbuilder::runtime {
 
-// `<n>` in the body means piece n if the subset has bit n, and nothing otherwise.
+// In the body, `<n>` stands for piece n if the subset has bit n, and for nothing otherwise.
 struct SubsetProgram {
   std::string what, body;
   std::vector<std::string> pieces;
   std::function<bool(uint32_t subset)> is_right;
   uint32_t ctas = 1;
-  uint32_t arrivals = 1;  // of each mbarrier
+  uint32_t arrivals = 1;  // number of arrivals at each mbarrier
 };
 
 inline bool always(uint32_t) { return true; }
@@ -63,7 +63,7 @@ class Subsets {
       options.seed = seed;
       const auto fault = fault_of([&] { run_(program, body, options); }, what);
       if (!fault) continue;
-      // Errors of these kinds would be the test's own.
+      // Such a fault would be an error in the test itself.
       for (const Fault other : {Fault::undefined_register, Fault::operand, Fault::unsupported,
                                 Fault::out_of_bounds, Fault::misaligned, Fault::divergence})
         CHECK_MESSAGE(*fault != other, *what);

@@ -1,4 +1,5 @@
-// The rules of tensor maps, each as a change that violates it and the nearest change that does not.
+// The rules of tensor maps. Each entry is a change that violates a rule, and the nearest change that does
+// not.
 #pragma once
 
 #include <vector>
@@ -10,11 +11,11 @@ struct TensorMapCase {
 
   const char* rule;
   Change breaks, keeps;
-  const char* text;            // in the error, after "tensor map: "
-  bool driver_refuses = true;  // false: our own rule
+  const char* text;            // text of the error, after "tensor map: "
+  bool driver_refuses = true;  // false for the library's own rules
 };
 
-// A legal map from which every case starts: 64 x 128 boxes of a bf16 tensor of 1024 x 512.
+// Returns a legal map, from which every case starts: 64 x 128 boxes of a bf16 tensor of 1024 x 512.
 inline ptxbuilder::runtime::TensorMapArguments legal_tensor_map() {
   using namespace ptxbuilder;
   return {.recipe = {.dtype = DType::bf16,
@@ -29,7 +30,7 @@ inline ptxbuilder::runtime::TensorMapArguments legal_tensor_map() {
           .strides = {2048}};
 }
 
-// A legal interleaved map: a tensor NC/8HWC8 of bf16.
+// Turns a map into a legal interleaved map: a tensor NC/8HWC8 of bf16.
 inline void interleave(ptxbuilder::runtime::TensorMapArguments& a, ptxbuilder::Interleave by) {
   a.recipe.box = {8, 4, 4};
   a.recipe.element_strides = {1, 1, 1};
@@ -65,7 +66,7 @@ inline const std::vector<TensorMapCase>& tensor_map_cases() {
       {"interleave 32 has swizzle 32",
        [](A& a) { interleave(a, Interleave::b32), a.recipe.swizzle = Swizzle::none; },
        [](A& a) { interleave(a, Interleave::b32); }, "interleave 32 with swizzle none: it needs swizzle 32",
-       false},  // the manual's rule, which the driver 580 does not enforce
+       false},  // a rule of the manual that driver 580 does not enforce
       {"one element stride for each dimension", [](A& a) { a.recipe.element_strides = {1}; }, [](A&) {},
        "1 element strides for a box of rank 2", false},
       {"the tensor's rank is the box's",

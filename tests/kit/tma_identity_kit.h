@@ -33,10 +33,11 @@ inline size_t width(DType type) { return static_cast<size_t>(size_of(type)); }
 
 // The task of one launch, which the kernel reads from global memory.
 struct Job {
-  int32_t at[5] = {}, to[5] = {};  // the coordinates of the loaded and of the stored box
-  uint32_t box_bytes = 0;          // that the load completes
-  uint32_t dumped_bytes = 0;       // of shared memory, poisoned before and written out after the load
-  uint32_t source = 0, mask = 0;   // the CTA that loads, and those that receive, by rank
+  int32_t at[5] = {}, to[5] = {};  // the coordinates of the loaded box and of the stored box
+  uint32_t box_bytes = 0;          // bytes that complete on the barrier
+  uint32_t dumped_bytes =
+      0;  // bytes of shared memory that are poisoned before the load and written out after it
+  uint32_t source = 0, mask = 0;  // rank of the CTA that loads, and mask of those that receive
 };
 
 inline std::string coordinates(int rank, const char* base) {
@@ -45,8 +46,8 @@ inline std::string coordinates(int rank, const char* base) {
   return list;
 }
 
-// Poisons shared memory, loads a box, writes shared memory out, and stores or reduces the box. With clusters
-// one CTA loads for those of a mask, and nothing is stored.
+// Poisons shared memory, loads a box, writes shared memory out, and stores or reduces the box. With clusters,
+// one CTA loads for all CTAs of a mask, and nothing is stored.
 inline std::string kernel_text(int rank, const std::string& reduction, bool cluster) {
   std::string load = fmt::format(
       "cp.async.bulk.prefetch.tensor.{0}d.L2.global.tile [%in, {{{1}}}];\n"
@@ -113,7 +114,7 @@ DONE: ret;
 
 // --- The model ---
 
-// A box in a tensor whose rows are followed by gaps. Lists run from the innermost dimension.
+// A box in a tensor whose rows are followed by gaps. Lists begin with the innermost dimension.
 struct Place {
   DType type;
   Swizzle swizzle;
@@ -129,7 +130,7 @@ struct Place {
     for (size_t d = 0; d < rank(); ++d) bytes *= extent(d);
     return bytes;
   }
-  // Each row and each slab is followed by 16 unused bytes.
+  // Returns strides that leave at least 16 unused bytes after each row and each slab.
   std::vector<uint64_t> strides() const {
     std::vector<uint64_t> all = {width(type)};
     for (size_t d = 0; d < rank(); ++d) all.push_back((all.back() * shape[d] + 15) / 16 * 16 + 16);
@@ -142,14 +143,14 @@ struct Place {
   void each(const std::vector<int32_t>& start, F f) const {
     walk(start, static_cast<int64_t>(shape[0]), f);
   }
-  // Does this for a store, which writes whole units of 16 B at the end of a row.
+  // Does the same as each() for a store, which writes whole units of 16 bytes at the end of a row.
   template <class F>
   void each_stored(const std::vector<int32_t>& start, F f) const {
     const int64_t unit = 16 / static_cast<int64_t>(width(type));
     walk(start, (static_cast<int64_t>(shape[0]) + unit - 1) / unit * unit, f);
   }
 
-  // The matrix has rows of `row` elements.
+  // Calls f for each element, for a tensor with rows of `row` elements.
   template <class F>
   void walk(const std::vector<int32_t>& start, int64_t row, F f) const {
     const std::vector<uint64_t> step = strides();
@@ -175,7 +176,7 @@ struct Place {
   }
 };
 
-// Returns the place of a byte of the box in shared memory, which starts at a multiple of 1024.
+// Returns the place of a byte of the box in shared memory. The box starts at a multiple of 1024.
 inline size_t swizzled(size_t byte, Swizzle swizzle) {
   constexpr size_t lines[] = {1, 2, 4, 8};
   return (byte / 16 ^ byte / 128 % lines[static_cast<int>(swizzle)]) * 16 + byte % 16;
@@ -185,7 +186,7 @@ inline bool is_floating(DType t) {
   return t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::tf32 || t == DType::f64;
 }
 
-// Returns random bits; for tf32, which a copy may round, small integers.
+// Returns random bits or, for tf32, small integers, because a copy may round tf32.
 inline Bytes random_tensor(const Place& p, uint32_t seed) {
   std::mt19937 engine(seed);
   Bytes bytes(p.tensor_bytes());

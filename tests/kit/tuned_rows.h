@@ -9,7 +9,7 @@ namespace ptxbuilder::test {
 
 struct TunedRow {
   DType a, d;
-  const char* layout;  // in GEMM libraries' letters for row-major data: T or N for B, then for A
+  const char* layout;  // in the letters of GEMM libraries for row-major data: T or N for B, then for A
   kernels::GemmSize size;
   const char* tile;
 

@@ -1,5 +1,5 @@
-// Layouts of device values: their code, which runs on the emulator with shapes and strides that are only in
-// the kernel's memory, has the same results as the same layouts of host integers.
+// Tests layouts of device values. Their code runs on the emulator, with shapes and strides that are only in
+// the kernel's memory. It must have the same results as layouts of host integers.
 #include <doctest/doctest.h>
 
 #include "layout_kit.h"
@@ -13,7 +13,8 @@ namespace {
 
 constexpr uint32_t kThreads = 32;
 
-// One kernel with many cases: thread i stores the value of each case at i, which the host knows.
+// One kernel with many cases. Thread i stores the value of each case at i, and the expected value is computed
+// on the host.
 class Cases {
  public:
   Cases() : kernel_("layouts", {.line_info = false}) {
@@ -24,13 +25,14 @@ class Cases {
     thread_.emplace(tid_x());
   }
 
-  // A number that the device loads.
+  // Returns a number that the device loads.
   u32 hidden(int64_t value) {
     input_.push_back(static_cast<uint32_t>(value));
     return (*values_)[static_cast<uint32_t>(input_.size() - 1)];
   }
 
-  // Each integer is hidden or known, as `hide` determines; only strides other than 0 are hidden.
+  // Returns a tuple in which `hide` decides whether each integer is hidden or known. A stride of 0 is never
+  // hidden.
   template <class Hide>
   DeviceTuple tuple(const IntTuple& t, Hide hide) {
     if (!t.is_tuple())
@@ -92,7 +94,7 @@ TEST_CASE("offsets and coordinates of random layouts") {
   Cases cases;
   for (int round = 0; round < 40; ++round) {
     Layout host = make.layout();
-    int share = round % 4;  // of 3 integers are hidden: none, some, most, all
+    int share = round % 4;  // hides none, some, most or all integers
     DeviceLayout device = cases.layout(host, [&](int64_t) { return make.pick(3) < share; });
     cases.expect(to_string(host), device(cases.thread()), [=](int64_t i) { return host(i); });
     cases.expect("size", size(device), [=](int64_t) { return size(host); });
@@ -100,7 +102,7 @@ TEST_CASE("offsets and coordinates of random layouts") {
     DeviceTuple c = idx2crd<Index>(cases.thread(), device.shape());
     cases.expect("idx2crd", device(c), [=](int64_t i) { return host(idx2crd(i, host.shape())); });
     cases.expect("crd2idx", crd2idx<Index>(c, device.shape()), [](int64_t i) { return i; });
-    int64_t n = size(host);  // coalesce keeps the function only in the domain
+    int64_t n = size(host);  // coalesce preserves the function only within the domain
     cases.expect("coalesce", coalesce(device)(cases.thread() % u32(n)),
                  [=](int64_t i) { return host(i % n); });
   }
@@ -228,7 +230,7 @@ TEST_CASE("an operation that depends on an unknown value is an error that says s
       },
       "the stride 5 must be below the shape 4");
   passes([](u32 n) { composition(DeviceLayout({4, 6, n}, {2, 3, 5}), DeviceTiler(DeviceLayout(6, 4))); });
-  // There are no device values without a kernel.
+  // Without a kernel, there are no device values.
   CHECK(contains(error_of([] { Index(3).value(); }), "no kernel"));
 }
 

@@ -1,4 +1,4 @@
-// Layout expressions: the meaning of the notation, the places of errors, and arbitrary text.
+// Tests layout expressions: the meaning of the notation, the positions of errors, and arbitrary text.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -50,7 +50,7 @@ TEST_CASE("o composes") {
   CHECK(eval("Sw<3,4,3> o (8,64):(64,1)") == "Sw<3,4,3> o 0 o (8,64):(64,1)");
   CHECK(eval("Sw<3,4,3> o 64 o (8,64):(64,1)") == "Sw<3,4,3> o 64 o (8,64):(64,1)");
   CHECK(eval("Sw<3,4,3> o 64") == "Sw<3,4,3> o 0 o 64:1");
-  // CuTe prints these before a layout: a swizzle before a pointer acts on bytes.
+  // CuTe prints such prefixes before a layout. A swizzle before a pointer acts on bytes.
   CHECK(eval("Sw<3,4,3> o smem_ptr[16b](unset) o ((_64,_4),(_8,_8)):((_1,_512),(_64,_2048))") ==
         "Sw<3,3,3> o 0 o ((64,4),(8,8)):((1,512),(64,2048))");
   CHECK(eval("Sw<2,4,3>_smem_ptr[8b](0x7f0000000400) o (8,64):(64,1)") == "Sw<2,4,3> o 0 o (8,64):(64,1)");
@@ -68,7 +68,7 @@ TEST_CASE("every listed function can be called") {
   for (const LayoutFunction& f : layout_functions()) {
     std::string name(f.signature.substr(0, f.signature.find('(')));
     CAPTURE(name);
-    // Eight arguments are too many or are accepted: in both cases the name is known.
+    // Eight arguments are either too many or accepted. In both cases, the name is known.
     std::string message = error_of([&] { evaluate_layout(name + "(4,4,4,4,4,4,4,4)"); });
     bool known = message.find("there is no function") == std::string::npos;
     CHECK(known);
@@ -150,7 +150,7 @@ TEST_CASE("exceeding a limit is an error, and reaching it is not") {
   CHECK_ERROR(eval("upcast(4:-9223372036854775807, 2)"), "one must divide the other");
 }
 
-// Random texts, and random changes of valid ones: each quickly results in a value or an Error.
+// Each random text, and each random change of a valid text, must quickly result in a value or an Error.
 TEST_CASE("every text is handled") {
   CAPTURE(layout_seed());
   LayoutMaker make(layout_seed());

@@ -1,8 +1,8 @@
 """Compares `ptxb layout --batch` with pycute, NVIDIA's Python model of CuTe's layouts, on random layouts.
 
-  layout_pycute_test.py PTXB [FOLDER] [SEED]   FOLDER has the wheel nvidia_cutlass-*.whl that scripts/setup gets
+  layout_pycute_test.py PTXB [FOLDER] [SEED]   FOLDER holds the wheel nvidia_cutlass-*.whl that scripts/setup downloads
 
-If pycute and CuTe C++ differ, C++ is right: FIXED has the results of C++, and the random cases omit these.
+If pycute and CuTe C++ differ, C++ is right: FIXED lists such cases with the results of C++, and the random cases omit them.
 """
 
 import glob
@@ -14,9 +14,9 @@ import sys
 LEAST_COMPARED = 400
 ROUNDS = 1000
 
-# pycute: composition keeps the modes beyond a short tiler; right_inverse stops at stride 0, at a gap and at strides that
-# overlap; tiled_divide unpacks a rest of one mode; logical_product by an integer divides; sizes of 1 keep a stride.
-# If a tile extends beyond the end of a layout, pycute silently drops elements, and C++ rounds up or refuses. All are results of CuTe C++
+# Known defects of pycute: composition keeps the modes beyond a short tiler; right_inverse stops at stride 0, at gaps and at overlapping
+# strides; tiled_divide unpacks a remainder of one mode; logical_product by an integer divides; modes of size 1 keep a stride. If a tile
+# extends beyond the end of a layout, pycute silently drops elements, whereas C++ rounds up or refuses. All results are those of CuTe C++
 # (include/cute/layout.hpp).
 FIXED = {
     "composition((4,8):(1,4), <2>)": ([2], [1]),
@@ -42,12 +42,12 @@ FIXED = {
 
 def skip(why):
     print("SKIPPED: " + why)
-    sys.exit(77)  # ctest's code for a skipped test
+    sys.exit(77)  # ctest marks a test with this exit code as skipped
 
 
 def load_pycute(folder):
     for wheel in sorted(glob.glob(folder + "/nvidia_cutlass-*.whl")):
-        sys.path.insert(0, wheel)  # wheels are zip files, which Python imports from
+        sys.path.insert(0, wheel)  # Python can import from wheels, since they are zip files
     try:
         import pycute
     except ImportError:
@@ -67,7 +67,7 @@ def text(value, pycute):
 
 
 def normal(shape, stride):
-    """Returns lists, with stride 0 for modes of size 1, whose stride has no meaning."""
+    """Returns lists with stride 0 for modes of size 1, whose stride has no meaning."""
     if isinstance(shape, (tuple, list)):
         pairs = [normal(s, d) for s, d in zip(shape, stride)]
         return [p[0] for p in pairs], [p[1] for p in pairs]
@@ -104,12 +104,12 @@ class Cases:
         return self.pycute.Layout(shape, fill(shape))
 
     def tiler(self, layout):
-        """Returns the tilers by mode, for all modes; pycute has no integers in products, so layouts represent them."""
+        """Returns a tiler for each mode. pycute's products accept no integers, so layouts represent integers."""
         one = lambda: self.random.choice([None, self.pycute.Layout(2, 1), self.pycute.Layout(4, 1), self.pycute.Layout(2, 2)])
         return tuple(one() for _ in range(len(layout)))
 
     def fits(self, layout, tiler):
-        """Returns whether no tile extends beyond the end of its layout, and no mode of size 1 begins there, which C++ refuses."""
+        """Returns whether no tile extends beyond the end of its layout, and no mode of size 1 begins there; C++ refuses both."""
         if isinstance(tiler, tuple):
             return all(t is None or self.fits(layout[i], t) for i, t in enumerate(tiler))
         p, size = self.pycute, self.pycute.size(layout)
@@ -117,7 +117,7 @@ class Cases:
         return p.cosize(tiler) <= size and all(d < size for s, d in modes if s == 1)
 
     def whole(self, result, *sizes):
-        """Returns whether pycute has kept all elements."""
+        """Returns whether pycute's result contains all elements."""
         expected = 1
         for value in sizes:
             for v in value if isinstance(value, tuple) else (value,):
@@ -126,7 +126,7 @@ class Cases:
         return result
 
     def case(self):
-        """(expression, the result of pycute)"""
+        """Returns an expression and pycute's result for it."""
         p, layout = self.pycute, self.layout()
         name = self.random.choice("coalesce filter composition composition by_mode complement right_inverse left_inverse logical_divide "
                                   "zipped_divide tiled_divide logical_product zipped_product tiled_product crd2idx "
@@ -197,7 +197,7 @@ def main():
     while len(cases) < ROUNDS:
         try:
             cases.append(maker.case())
-        except AssertionError:  # pycute's own error, for layouts that it does not divide
+        except AssertionError:  # pycute raises this for layouts that it cannot divide
             refused += 1
     problems, compared, names = [], 0, set()
     for (expression, expected), got in zip(cases, run(ptxb, [c[0] for c in cases])):
@@ -230,7 +230,7 @@ def main():
 
 
 def sum_of(layout, i, pycute):
-    """Returns the layout at i, also beyond its table."""
+    """Returns the layout's value at i, which may be beyond its table."""
     tuples = lambda v: tuple(tuples(x) for x in v) if isinstance(v, list) else v
     return pycute.crd2idx(i, tuples(layout["shape"]), tuples(layout["stride"]))
 

@@ -1,5 +1,5 @@
-// The layout algebra: its laws on thousands of random layouts, examples of CuTe's documentation, swizzles,
-// and errors with their accepted twins.
+// Tests the layout algebra: its laws on thousands of random layouts, examples from CuTe's documentation,
+// swizzles, and errors with their accepted twins.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ std::vector<int64_t> table(const Layout& layout) {
   return result;
 }
 
-// Returns the first i below n for which `law` does not hold; -1 if there is none.
+// Returns the first i below n for which `law` does not hold, or -1 if there is none.
 template <class F>
 int64_t broken_at(int64_t n, F law) {
   for (int64_t i = 0; i < n; ++i)
@@ -42,8 +42,8 @@ std::optional<Layout> accepted(F f) {
   }
 }
 
-// Returns whether b's offsets are places of `a`, and each of its strides and extents divides the modes of `a`
-// evenly, so that nothing is rounded up.
+// Returns whether b's offsets are places of `a`, and b's strides and extents divide the modes of `a` evenly,
+// so that nothing is rounded up.
 bool cuts_evenly(const Layout& a, const Layout& b) {
   if (cosize(b) > size(a)) return false;
   for (size_t k = 0; k < leaves(b.shape()).size(); ++k) {
@@ -79,7 +79,7 @@ TEST_CASE("coordinates and indices convert to each other and back") {
     REQUIRE(crd2crd(c, shape, size(shape)) == IntTuple(i));
     REQUIRE(crd2crd(i, size(shape), shape) == c);
     REQUIRE(crd2crd(c, shape, shape) == c);
-    // The offset follows its definition: the sum of coordinate times stride.
+    // The offset must follow its definition: the sum of coordinate times stride.
     int64_t sum = 0;
     std::vector<IntTuple> cs = leaves(c), ds = leaves(layout.stride());
     for (size_t k = 0; k < cs.size(); ++k) sum += cs[k].value() * ds[k].value();
@@ -97,7 +97,7 @@ TEST_CASE("coalesce and filter keep the function") {
     REQUIRE(depth(c) <= 1);
     REQUIRE(table(c) == table(layout));
     REQUIRE(coalesce(c) == c);
-    for (int k = 0; k + 1 < rank(c); ++k) {  // nothing is left to merge
+    for (int k = 0; k + 1 < rank(c); ++k) {  // no modes are left to merge
       Layout m = c[static_cast<size_t>(k)], n = c[static_cast<size_t>(k) + 1];
       REQUIRE(size(m) * m.stride().value() != n.stride().value());
     }
@@ -201,7 +201,7 @@ TEST_CASE("divides and products follow from composition and complement") {
       REQUIRE(zipped_divide(a, b) == *d);
       REQUIRE(table(tiled_divide(a, b)) == table(*d));
       REQUIRE(table(flat_divide(a, b)) == table(*d));
-      if (cuts_evenly(a, b) && cuts_evenly(a, rest)) {  // the same elements, in another order
+      if (cuts_evenly(a, b) && cuts_evenly(a, rest)) {  // the same elements in a different order
         ++permuted;
         std::vector<int64_t> x = table(*d), y = table(a);
         std::sort(x.begin(), x.end());
@@ -267,7 +267,7 @@ TEST_CASE("widening and narrowing elements keeps addresses") {
   REQUIRE(checked > kRounds / 4);
 }
 
-// Examples of CuTe's documentation (media/docs/cpp/cute: 01_layout, 02_layout_algebra).
+// Examples from CuTe's documentation (media/docs/cpp/cute: 01_layout, 02_layout_algebra).
 TEST_CASE("known forms") {
   const std::map<std::string, std::string> forms = {
       {"make_layout((4,(2,2)))", "(4,(2,2)):(1,(4,8))"},
@@ -344,7 +344,7 @@ TEST_CASE("a swizzle exchanges places within its span and is its own inverse") {
     REQUIRE(images.size() == 4096);
     REQUIRE(downcast(upcast(swizzle, 1), 1) == swizzle);
   }
-  // PTX ISA, "Swizzling Modes": with 128 B, the 16-byte chunk moves by the 128-byte row modulo 8.
+  // PTX ISA, "Swizzling Modes": with 128 bytes, the 16-byte chunk moves by the 128-byte row modulo 8.
   for (int64_t row = 0; row < 16; ++row)
     for (int64_t chunk = 0; chunk < 8; ++chunk)
       CHECK(byte_swizzle(Swizzle::b128)(row * 128 + chunk * 16) == row * 128 + (chunk ^ row % 8) * 16);

@@ -1,5 +1,5 @@
-// The benchmark's method on a driver, a cuBLASLt and an NVML of the tests' own, whose device memory is host
-// memory: which contenders are timed, checked, compared and left out.
+// Tests the benchmark's method with a mock driver, a mock cuBLASLt and a mock NVML, whose device memory is
+// host memory: which contenders are timed, checked, compared and left out.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -56,7 +56,7 @@ double at(runtime::View memory, DType type, int64_t i) {
   return decode(type, bits);
 }
 
-// Multiplies on the host as GemmProblem defines it, plus an error.
+// A contender that multiplies on the host as GemmProblem defines it, plus an error.
 class Host final : public ContenderOf<GemmProblem> {
  public:
   explicit Host(std::string name, double error = 0) : name_(std::move(name)), error_(error) {}
@@ -130,7 +130,8 @@ TEST_CASE("each round has every contender once, in an order that changes") {
   }
   CHECK(orders.size() > 5);
   calls.clear();
-  CHECK(interleave(2, 20, 9, measure, [] { return true; })[1].size() == 5);  // late: after five whole rounds
+  CHECK(interleave(2, 20, 9, measure, [] { return true; })[1].size() ==
+        5);  // the deadline passes after five whole rounds
 }
 
 TEST_CASE("buffer sets have three times the size of the L2") {
@@ -380,7 +381,7 @@ TEST_CASE("NVML's values, and missing ones") {
 TEST_CASE("power is measured between two steps of the counter") {
   const auto start = std::chrono::steady_clock::now();
   auto counter = [&](double watts) {
-    // 5 kW for the first 40 ms, which do not count; a step each 10 ms.
+    // The power is 5 kW for the first 40 ms, which do not count. The counter makes a step every 10 ms.
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return 1000 + watts * std::floor(seconds * 100) / 100 + (seconds < 0.04 ? 5000 * seconds : 200);
   };
@@ -480,7 +481,7 @@ TEST_CASE_FIXTURE(
         method.measure({"given", p}, regimes, contenders, "right", Clock::time_point::max()).at(0);
     CHECK(r.entries[0].wrong == "");
     CHECK(r.entries[0].samples.size() == 6);
-    CHECK(r.entries[1].wrong != "");  // by the sample, or by the rows of the first
+    CHECK(r.entries[1].wrong != "");  // found by the sample, or by the rows of the first contender
     CHECK(r.entries[2].wrong != "");
     CHECK(r.entries[3].left_out == "it takes matrix products alone");
     CHECK(r.reference_rows == static_cast<size_t>(p.output().rows));
@@ -493,7 +494,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE("attention's work is counted for the pairs that its mask leaves") {
   AttentionProblem p = attention();
-  const double each = 2 * (24 + 16) * 4;  // of a pair of rows, in all heads
+  const double each = 2 * (24 + 16) * 4;  // operations for a pair of rows, in all heads
   CHECK(p.flops() == each * 2 * 9 * 12);
   p.causal = true;  // the first of nine queries sees 4 of 12 keys
   CHECK(p.flops() == each * 2 * (4 + 5 + 6 + 7 + 8 + 9 + 10 + 11 + 12));

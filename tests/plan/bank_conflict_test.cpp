@@ -1,4 +1,4 @@
-// Bank conflicts of copies to and from shared memory, compared with a count of the tests' own, and the
+// Compares bank conflicts of copies to and from shared memory with an independent count, and tests the
 // planner's choices.
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@ using enum DType;
 
 namespace {
 
-// Returns the wavefronts of one phase of byte addresses, each `bytes` wide, by sorting (bank, word) pairs.
+// Returns the wavefronts of one phase of accesses, each `bytes` wide, by sorting (bank, word) pairs.
 int wavefronts(const std::vector<int64_t>& addresses, int bytes) {
   std::set<std::pair<int64_t, int64_t>> touched;
   for (int64_t a : addresses)
@@ -26,10 +26,10 @@ int wavefronts(const std::vector<int64_t>& addresses, int bytes) {
   return most;
 }
 
-// 64 rows of a wgmma's accumulators, n columns.
+// Returns the layout of a wgmma's accumulators: 64 rows, n columns.
 Layout accumulators(int n) { return MmaAtom::wgmma(f32, bf16, bf16, n).layout_c(); }
 
-// A 16-bit A of mma.sync or wgmma in registers: 64 rows, k columns.
+// Returns the layout of a 16-bit A of mma.sync or wgmma in registers: 64 rows, k columns.
 Layout fragments(int k) {
   Layout one = MmaAtom::wgmma_a_in_registers(f32, bf16, bf16, 8).layout_a();
   return repeated(one, {}, {{k / 16, 64 * 16}});
@@ -41,7 +41,7 @@ TEST_CASE("accumulators as 16-bit elements: stmatrix without conflicts, at every
   for (DType type : {f16, bf16})
     for (int n = 8; n <= 256; n += 8) {
       CAPTURE(n);
-      // The boxes of the epilogue: as wide as the widest swizzle that divides a row.
+      // The boxes of the epilogue are as wide as the widest swizzle that divides a row.
       TransferPlan plan = plan_store(type, accumulators(n), TensorCopy(type, {64, n}).shared_layout());
       CHECK(plan.copy.atom() == CopyAtom::stmatrix(n % 16 == 0 ? 4 : 2));
       CHECK(plan.cost.conflicts() == 0);
@@ -62,7 +62,7 @@ TEST_CASE("accumulators stored transposed: stmatrix.trans without conflicts") {
     }
 }
 
-// 64 elements are two boxes of 128 bytes next to each other, as high as their buffer allows.
+// 64 elements are two adjacent boxes of 128 bytes, which are as high as their buffer allows.
 TEST_CASE("accumulators stored transposed as f32: one word a thread, without conflicts") {
   for (int n = 32; n <= 256; n += 32) {
     CAPTURE(n);
@@ -76,8 +76,8 @@ TEST_CASE("accumulators stored transposed as f32: one word a thread, without con
   }
 }
 
-// A half of a warp has 4 rows of 32 bytes, and the swizzle exchanges 16 bytes: two rows meet in the same
-// banks.
+// A half-warp holds 4 rows of 32 bytes, and the swizzle exchanges chunks of 16 bytes. So two rows use the
+// same banks.
 TEST_CASE("accumulators as f32: pairs in vectors of 8 bytes, 2-way except for the narrowest") {
   for (int n = 8; n <= 256; n += 8) {
     CAPTURE(n);
@@ -90,7 +90,7 @@ TEST_CASE("accumulators as f32: pairs in vectors of 8 bytes, 2-way except for th
   }
 }
 
-// Odd rows use the groups of columns in another order.
+// Odd rows use the groups of columns in a different order.
 TEST_CASE("accumulators as f32 in exchanged order: free of conflicts at every width") {
   for (int n = 8; n <= 256; n += 8) {
     CAPTURE(n);
@@ -104,7 +104,7 @@ TEST_CASE("accumulators as f32 in exchanged order: free of conflicts at every wi
     CHECK(best.exchange().has_value() == (n % 16 == 0));
     CHECK(cost.ways == 1);
     CHECK(cost.wavefronts == 64 * n * 4 / 128);
-    // The same accesses, each once.
+    // The accesses are the same, and each occurs once.
     std::set<int64_t> all;
     for (int t = 0; t < 128; ++t)
       for (int i = 0; i < best.accesses(); ++i) {
@@ -159,7 +159,7 @@ TEST_CASE("threads that read the same word share a wavefront") {
   TiledCopy same(CopyAtom::vector(4), f32, make_layout({32, 1}, {0, 0}),
                  panel_layout(f32, 1, 4, Swizzle::none));
   CHECK(access_cost(same).wavefronts == 1);
-  // Bytes of the same words, too.
+  // Accesses to bytes of the same words have no conflict either.
   TiledCopy bytes(CopyAtom::vector(1), u8, make_layout({32, 1}, {1, 0}),
                   panel_layout(u8, 1, 32, Swizzle::none));
   CHECK(access_cost(bytes).wavefronts == 1);
@@ -195,18 +195,19 @@ TEST_CASE("the count is that of all bytes, phase by phase") {
 }
 
 TEST_CASE("the planner uses vectors if no matrix fits, and reports if nothing does") {
-  // Rows of 8-byte pieces: no matrix row, which is of 16 bytes.
+  // Rows have 8 bytes, but a row of a matrix has 16 bytes.
   Layout pieces = make_layout({32, 4}, {1, 32});  // a thread holds a row of 4 elements
   TransferPlan plan = plan_store(bf16, pieces, panel_layout(bf16, 32, 4, Swizzle::none));
   CHECK(plan.copy.atom() == CopyAtom::vector(8));
   CHECK(plan.cost.conflicts() == 0);
-  // Elements of 32 bits in rows of 16 bytes, which ldmatrix moves without knowing their width.
+  // The elements have 32 bits in rows of 16 bytes. ldmatrix moves these rows whatever the width of an
+  // element.
   Layout words = make_layout({32, 2}, {1, 32});
   auto without = [](Layout layout) {
     return ComposedLayout{byte_swizzle(Swizzle::none), 0, std::move(layout)};
   };
   CHECK(plan_load(f32, words, without(make_layout({32, 2}))).copy.atom() == CopyAtom::ldmatrix(2));
-  // Elements of every second word move one at a time, and two of them share a bank.
+  // If elements are in every second word, they move one at a time, and two of them share a bank.
   plan = plan_load(f32, words, without(make_layout({32, 2}, {2, 64})));
   CHECK(plan.copy.atom() == CopyAtom::vector(4));
   CHECK(plan.cost.ways == 2);

@@ -1,5 +1,5 @@
-// Copies compared with CuTe's: copy_oracle/cute.txt has the output of copy_oracle/cute.cpp, whose first
-// comment describes each line.
+// Compares copies with CuTe's. copy_oracle/cute.txt holds the output of copy_oracle/cute.cpp, and comments
+// there describe each line.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -28,7 +28,7 @@ Swizzle swizzle_of(int span) {
 }
 
 std::string boxes(DType type, const std::string& major, int swizzle, int mn, int k) {
-  // In memory either k is contiguous, or m and n are.
+  // In memory, either k is contiguous, or m and n are.
   const bool along_k = major == "k";
   std::vector<int64_t> extents = along_k ? std::vector<int64_t>{mn, k} : std::vector<int64_t>{k, mn};
   TensorCopy copy(type, extents, {}, swizzle_of(swizzle));
@@ -43,7 +43,7 @@ std::string boxes(DType type, const std::string& major, int swizzle, int mn, int
 std::string addresses(const std::string& instruction, DType type, int swizzle, int rows, int cols) {
   ComposedLayout memory = panel_layout(type, rows, cols, swizzle_of(swizzle));
   const bool loads = instruction == "ldmatrix";
-  // 2 x 2 warps of mma.sync, neighbours 16 rows apart; or the accumulators of wgmma.
+  // Either 2 x 2 warps of mma.sync, with neighbours 16 rows apart, or the accumulators of wgmma.
   Layout one = within_rows(MmaAtom::mma_sync(f32, f16, f16, 16).layout_a(), 16, 16, 64);
   Layout held = loads ? repeated(one, {{2, 16}, {2, 0}}, {{2, 32}, {cols / 16, 16 * 64}})
                       : MmaAtom::wgmma(f32, f16, f16, cols).layout_c();

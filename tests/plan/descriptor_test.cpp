@@ -1,5 +1,5 @@
-// Descriptors of matrices in shared memory: known answers, CuTe's own, and the hardware's address sequence
-// compared with the layout, for every type, majorness, swizzle, tile and order of atoms.
+// Tests descriptors of matrices in shared memory against known answers and CuTe's descriptors. Compares the
+// hardware's address sequence with the layout, for every type, majorness, swizzle, tile and order of atoms.
 #include "ptxbuilder/plan/descriptor.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ int for_each_operand(Body body) {
               bool k_major = major == Major::k;
               if (!k_major && size_of(type) != 2) continue;
               if ((k_major ? k : mn) * size_of(type) % span || k * size_of(type) % 32) continue;
-              if (mn * k * size_of(type) > 227 * 1024) continue;  // more than shared memory
+              if (mn * k * size_of(type) > 227 * 1024) continue;  // larger than shared memory
               ++count;
               body(WgmmaOperand(type, major, swizzle, mn, k, order));
             }
@@ -67,33 +67,34 @@ TEST_CASE("descriptors: known answers") {
   CHECK(b.advances_k() == Bytes{0, 2048, 4096, 6144});
   CHECK(b.advances_mn(128) == Bytes{0});
   CHECK(b.advances_mn(64) == Bytes{0, 8192});
-  // Two atoms deep: 96 is followed by the next atom, 128 rows of 128 bytes on, or right after 8 rows.
+  // The operand is two atoms deep. After 96, the next atom follows 128 rows of 128 bytes later or, with k
+  // first, right after 8 rows.
   CHECK(WgmmaOperand(DType::f16, Major::k, Swizzle::b128, 128, 128).advances_k() ==
         Bytes{0, 32, 64, 96, 16384, 16416, 16448, 16480});
   CHECK(WgmmaOperand(DType::f16, Major::k, Swizzle::b128, 128, 128, AtomOrder::k_first).advances_k() ==
         Bytes{0, 32, 64, 96, 1024, 1056, 1088, 1120});
 }
 
-// These values are computed by hand from the manual's table "Shared memory descriptor layout" (PTX ISA,
-// tcgen05): bits 48..46 are 0b001, and the swizzle in bits 63..61 is 0 for none, 2 for 128 B, 4 for 64 B and
-// 6 for 32 B. Distances are in 16 B, LBO from bit 16 on, SBO from bit 32 on.
+// The expected values were computed by hand from the manual's table "Shared memory descriptor layout" (PTX
+// ISA, tcgen05): bits 48..46 are 0b001, and the swizzle in bits 63..61 is 0 for none, 2 for 128 B, 4 for 64 B
+// and 6 for 32 B. Distances are in units of 16 bytes. LBO begins at bit 16, and SBO at bit 32.
 TEST_CASE("descriptors of tcgen05: known answers") {
   auto bits = [](Major major, Swizzle swizzle, int mn, int k) {
     return WgmmaOperand(DType::f16, major, swizzle, mn, k).descriptor().encode_tcgen05();
   };
-  // 8 rows of 128, 64 and 32 B are 1024, 512 and 256 B.
+  // 8 rows of 128, 64 and 32 bytes take 1024, 512 and 256 bytes.
   CHECK(bits(Major::k, Swizzle::b128, 128, 64) == 0x4000'4040'0001'0000);
   CHECK(bits(Major::k, Swizzle::b64, 128, 32) == 0x8000'4020'0001'0000);
   CHECK(bits(Major::k, Swizzle::b32, 128, 16) == 0xc000'4010'0001'0000);
-  // 8 rows of 16 B are 128 B, and 128 rows of 16 B, to the next 16 B along k, 2048 B.
+  // 8 rows of 16 bytes take 128 bytes. The next 16 bytes along k are 2048 bytes away, after 128 such rows.
   CHECK(bits(Major::k, Swizzle::none, 128, 64) == 0x0000'4008'0080'0000);
-  // 64 columns of 64 k are 8192 B, and 8 k of 128 B 1024 B.
+  // 64 columns with 64 of k take 8192 bytes, and 8 of k with 128 bytes each take 1024 bytes.
   CHECK(bits(Major::mn, Swizzle::b128, 256, 64) == 0x4000'4040'0200'0000);
   CHECK(MatrixDescriptor{.start_address = 0x12340, .base_offset = 5}.encode_tcgen05() ==
         0x000a'4000'0000'1234);
 }
 
-// These values are computed by hand from the table "Instruction descriptor format for .kind::tf32,
+// The expected values were computed by hand from the table "Instruction descriptor format for .kind::tf32,
 // .kind::f16, .kind::f8f6f4 and .kind::i8": the type of D in bits 5..4, of A in 9..7, of B in 12..10, A and B
 // transposed in 15 and 16, N / 8 in 22..17, M / 16 in 28..24.
 TEST_CASE("instruction descriptors of tcgen05: known answers, and refused ones") {
@@ -115,7 +116,7 @@ TEST_CASE("instruction descriptors of tcgen05: known answers, and refused ones")
         std::string::npos);
 }
 
-// descriptor_oracle/cute.txt is the output of cute.cpp next to it.
+// descriptor_oracle/cute.txt is the output of cute.cpp in the same folder.
 TEST_CASE("descriptors, advances and counts equal CuTe's") {
   std::ifstream golden(PTXBUILDER_TEST_DIR "/plan/descriptor_oracle/cute.txt");
   std::string line;
@@ -147,7 +148,8 @@ TEST_CASE("descriptors, advances and counts equal CuTe's") {
   CHECK(lines == (4 * 4 * 2 * 3 + 5) * 2);
 }
 
-// This test is exhaustive: an instruction reads through a descriptor exactly the elements of the layout.
+// This exhaustive test checks that an instruction reads exactly the elements of the layout through a
+// descriptor.
 TEST_CASE("the hardware's address sequence of a descriptor follows the layout") {
   uint32_t start = 3 * 1024;
   int wrong = 0;

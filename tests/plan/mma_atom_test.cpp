@@ -1,4 +1,4 @@
-// Matrix instructions as plans: their layouts of threads and values, and how they cover tiles.
+// Tests matrix instructions as plans: their layouts of threads and values, and how they cover tiles.
 #include "ptxbuilder/plan/mma_atom.h"
 
 #include <map>
@@ -73,7 +73,7 @@ TEST_CASE("every element is held, and once") {
   }
 }
 
-// PTX ISA, wgmma.mma_async, "Register Fragments": D, and A of elements of `bytes`.
+// PTX ISA, wgmma.mma_async, "Register Fragments": D, and A with elements of `bytes` bytes.
 TEST_CASE("registers of wgmma have the elements of the manual") {
   auto check = [](const RegisterLayout& layout, int beside) {
     CAPTURE(layout.describe());
@@ -156,7 +156,7 @@ TEST_CASE("plans that do not fit, each with one that does") {
   CHECK_ERROR(MmaAtom::wgmma(f32, tf32, tf32, 64, Major::k, Major::mn), "tf32 cannot be MN-major");
   CHECK_ERROR(MmaAtom::wgmma(f16, bf16, bf16, 64), "f16, e4m3 or e5m2 (d = f16)");
   CHECK_ERROR(MmaAtom::mma_sync(f32, f16, f16, 32), "m16n8k32.row.col.f32.f16.f16.f32 does not exist; k is ");
-  // Instructions of 32 columns take half an atom of B: the Error names this file.
+  // Instructions of 32 columns take half an atom of B. The Error names this file.
   TiledMma narrow(MmaAtom::wgmma(f32, f16, f16, 32, Major::k, Major::mn), a, b);
   CHECK_ERROR(narrow.descriptor_b(0, 0), "(mma_atom_test.cpp:");
   CHECK_ERROR(narrow.advances_n(), "(mma_atom_test.cpp:");

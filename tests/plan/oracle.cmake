@@ -1,11 +1,11 @@
 # cmake -DSOURCE=... -DORACLE=FOLDER [-DDO=...] -P oracle.cmake: checks that FOLDER/cute.txt is the output of FOLDER/cute.cpp, which is
-# compiled against CUTLASS' headers. That takes most of a minute, and is done once for each change: cute.sums has the checksums of the
-# inputs and of the output.
+# compiled against CUTLASS' headers. Since this takes most of a minute, it runs only once for each change: cute.sums holds the checksums of
+# the inputs and of the output.
 #   without DO       compares the sums
 #   -DDO=recompute   compiles and runs cute.cpp, and compares its output with cute.txt
 #   -DDO=bless       compiles and runs cute.cpp, and writes cute.txt and cute.sums
 # The last two need -DWORK=... -DCXX=... [-DCUTLASS=...]: the headers are in the folder CUTLASS, or in the wheel nvidia-cutlass that
-# scripts/setup keeps.
+# scripts/setup has downloaded.
 set(folder ${SOURCE}/tests/plan/${ORACLE})
 file(STRINGS ${SOURCE}/scripts/setup cutlass REGEX "nvidia-cutlass==")
 string(REGEX MATCH "nvidia-cutlass==[0-9.]+" cutlass "${cutlass}")
@@ -59,7 +59,7 @@ execute_process(COMMAND ${CXX} -std=c++17 -O1 -w -isystem ${CUTLASS} -isystem ${
 if(failed)
   message(FATAL_ERROR "cute.cpp does not compile")
 endif()
-# CuTe complains on the host that it cannot convert an address of shared memory, and uses 0, which is intended.
+# On the host, CuTe complains that it cannot convert an address of shared memory, and uses 0. This is intended.
 execute_process(COMMAND ${WORK}/cute OUTPUT_VARIABLE printed RESULT_VARIABLE failed)
 if(failed)
   message(FATAL_ERROR "cute.cpp ends with ${failed}")

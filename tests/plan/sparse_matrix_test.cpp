@@ -1,5 +1,5 @@
-// Matrices with two of every four elements: compression and decompression, the places of metadata in the
-// manual, and refused matrices.
+// Tests matrices with two nonzero elements in every four: compression and decompression, the places of
+// metadata in the manual, and refused matrices.
 #include "ptxbuilder/plan/sparse_matrix.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace ptxbuilder::test::sparse_matrix_test {
 namespace {
 
-// A matrix with at most two elements of a group that are not zero, in rows of `stride` elements. The elements
+// A matrix with at most two nonzero elements in each group, in rows of `stride` elements. The elements
 // between rows are not zero.
 struct Dense {
   DType type;
@@ -43,8 +43,8 @@ SparseMatrix compressed(const Dense& d) {
 }
 
 // Returns the four bits of a group, from the lane and the bits in the manual's figures (PTX ISA,
-// wgmma.mma_async.sp): with 16 bits, an instruction has 32 columns, and two lanes of four have its metadata;
-// with 8 bits it has 64, and all four do.
+// wgmma.mma_async.sp). With 16 bits, an instruction has 32 columns, and two lanes of four hold its metadata.
+// With 8 bits, it has 64 columns, and all four lanes do.
 uint32_t bits_of(const SparseMatrix& s, int64_t row, int64_t col) {
   const bool wide = size_of(s.type) == 2;
   const int64_t warp = row % 64 / 16, g = row % 8, upper = row % 16 / 8, k = col % 64;
@@ -86,7 +86,7 @@ TEST_CASE("a matrix is compressed, its metadata is in the manual's places, and i
           wrong += read_element(&back[static_cast<size_t>((row * cols + col) * size_of(type))], type) !=
                    d.value(row, col);
       CHECK_MESSAGE(wrong == 0, name(type) << " " << rows << " x " << cols << ", back");
-      // The metadata beyond the matrix names two elements too.
+      // The metadata beyond the matrix must name two elements as well.
       CHECK(s.metadata.size() == static_cast<size_t>((rows + 63) / 64 * ((cols + 63) / 64) * 128));
       for (const uint32_t word : s.metadata)
         for (int i = 0; i < 32; i += 4) wrong += (word >> i & 3) >= (word >> i >> 2 & 3);
@@ -125,7 +125,8 @@ TEST_CASE("metadata that names an element twice is refused with the place") {
   std::mt19937 random(2);
   SparseMatrix s = compressed(draw(DType::f16, 70, 128, 0, random));
   CHECK_NOTHROW(decompress_2_4(s));
-  // The second line of blocks begins at word 256, row 64 in its second block, and row 66 in thread 8 of it.
+  // The second line of blocks begins at word 256, row 64 in its second block, and row 66 in thread 8 of that
+  // block.
   s.metadata[256 + 128 + 8] = (s.metadata[256 + 128 + 8] & ~0xf0u) | 0xa0;
   CHECK_ERROR(decompress_2_4(s),
               "decompress_2_4: the metadata of row 66, columns 68 to 71, names element 2 of these "

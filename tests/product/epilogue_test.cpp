@@ -1,5 +1,5 @@
-// The library's epilogues compared with float64, for a tile that extends beyond its output, plain and
-// transposed, whose outer elements are neither read nor counted.
+// Compares the library's epilogues with float64, for a tile that extends beyond its output, plain and
+// transposed. The tile's elements outside of the output are neither read nor counted.
 //
 //   epilogue_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/product/epilogue.h"
@@ -11,10 +11,10 @@ namespace ptxbuilder::test::epilogue_test {
 namespace {
 
 constexpr TileExtent kOutput = {100, 88};
-constexpr int kPitch = 104;  // of the residual
+constexpr int kPitch = 104;  // row pitch of the residual, in elements
 constexpr float kAlpha = 0.75f, kBeta = -1.5f;
 
-// The place of a tile: its rows are the output's columns if it is transposed.
+// The place of a tile. If it is transposed, its rows are the output's columns.
 struct Place {
   bool transposed;
   TileExtent tile;
@@ -32,7 +32,7 @@ const std::vector<Place> kPlaces = {
 template <class T>
 struct Tensors {
   GlobalTensor<T, 1> bias;
-  GlobalTensor<f32, 1> scales;  // of rows
+  GlobalTensor<f32, 1> scales;  // one scale per row
   GlobalTensor<T, 2> c;
 };
 
@@ -191,8 +191,8 @@ TEST_CASE("pairs of columns become one, in a tile that extends beyond the output
   });
 }
 
-// Copies of a tile's panels may complete in any order: each of two that share columns must have the right
-// elements.
+// Copies of a tile's panels may complete in any order. So each of two panels that share columns must have the
+// right elements.
 TEST_CASE("in a deferred store that repeats columns, each panel has its own") {
   const TileExtent tile = {64, 88};
   const Matrix x = random_matrix(DType::bf16, tile, -4, 4);
@@ -203,7 +203,7 @@ TEST_CASE("in a deferred store that repeats columns, each panel has its own") {
     CHECK(out.steps() == 2);
     out.take(load(from, wgmma_layout(tile.rows, tile.cols)), 0, 0);
     out.step(panel);
-    const int first = panel == 0 ? 0 : 24;                  // of 64 columns
+    const int first = panel == 0 ? 0 : 24;                  // first of the panel's 64 columns
     std::vector<double> expected(x.count(), std::nan(""));  // elements that are not stored keep their poison
     for (int i = 0; i < tile.rows; ++i)
       for (int j = first; j < first + 64; ++j)
@@ -221,7 +221,7 @@ TEST_CASE("a deferred store continues with the buffers of its panels") {
   const PanelStore panels(DType::bf16, D, tile, {.columns = half.cols});
   DeferredStore out(panels);
   panels.store_panel(0, RegisterTile<bf16>(0, wgmma_layout(half.rows, half.cols)), tile.rows,
-                     0);  // outside of D
+                     0);  // the row is outside of D
   out.skip();
   out.take(load(from, wgmma_layout(tile.rows, tile.cols)), 0, 0);
   out.finish();

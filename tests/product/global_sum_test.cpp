@@ -1,5 +1,5 @@
-// Sums of a tile over CTAs through global memory: the exact bits of additions in the order of ranks, on every
-// schedule, with marks that a launch leaves in the state that the next one needs.
+// Tests sums of a tile over CTAs through global memory. They must have the exact bits of additions in the
+// order of ranks, on every schedule. A launch must leave its marks in the state that the next launch needs.
 //
 //   global_sum_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/product/global_sum.h"
@@ -19,13 +19,14 @@ namespace {
 constexpr int kRows = 64, kCols = 192, kConsumers = 2;
 constexpr uint32_t kTiles = 2;
 
-// CTA t + r kTiles has part r of tile t: rows of its own of `from`, with kRows for each warpgroup. All CTAs
-// complete the parts, or only that of rank 0, and store them to `to`, one tile below the other.
+// CTA t + r kTiles has part r of tile t: separate rows of `from`, kRows for each warpgroup. Either all CTAs
+// or only the CTA of rank 0 complete the parts. They store them to `to`, one tile below the other.
 struct Division {
   uint32_t parts;
   bool by_all;
   int piece_cols;
-  int apart = 1;  // of a tile's places: 1, or kTiles where those of the tiles alternate
+  int apart =
+      1;  // distance between the places of a tile: 1, or kTiles if places of different tiles alternate
 };
 
 Kernel sums(const Division& d) {
@@ -55,7 +56,7 @@ std::vector<float> random_floats(size_t count, std::mt19937_64& random) {
   return values;
 }
 
-// Each element becomes the sum over all ranks, in their order.
+// Returns the sums of each element over all ranks, in the order of ranks.
 std::vector<float> expected(const Division& d, const std::vector<float>& from) {
   constexpr size_t kPart = size_t{kConsumers} * kRows * kCols;
   std::vector<float> to(kTiles * kPart, 0);

@@ -1,5 +1,5 @@
-// Misuse of products beyond 16-bit types, of A in registers, of groups and of tiles in panels: each case
-// throws an Error that names the rule, the values and the line, and has a twin that is accepted.
+// Tests misuse of products beyond 16-bit types, of A in registers, of groups and of tiles in panels. Each
+// case throws an Error that names the rule, the values and the line, and has a twin that is accepted.
 #include "misuse_kit.h"
 #include "ptxbuilder/product/cluster_sum.h"
 #include "ptxbuilder/product/global_sum.h"
@@ -14,7 +14,7 @@ SharedTile tile(Kernel& k, DType type, TileShape shape, Swizzle swizzle = Swizzl
   return SharedTile(k.builder(), type, shape, swizzle, 1, "", Where::here());
 }
 
-// D += A B of one tile, K-major unless said.
+// The types of D += A B for one tile. Operands are K-major unless a case says otherwise.
 struct Types {
   DType d, a, b;
   int n = 64;
@@ -162,7 +162,7 @@ TEST_CASE("tiles in panels") {
 
 namespace {
 
-// D of `m` x 64 += A in registers of `layout` times a tile of f16.
+// Computes D of `m` x 64 += A in registers with `layout`, times a tile of f16.
 template <class T>
 void multiply(int m, const RegisterLayout& layout, Where where) {
   Kernel k("k");

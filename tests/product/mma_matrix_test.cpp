@@ -1,11 +1,12 @@
-// Products of one tile on the tensor cores, with one generated kernel for each combination of types,
-// transposes, m and n, swizzle, the type of the result, and A in shared memory or in registers. The data are
-// small integers, whose sums are exact in every type, so every result has one right value.
+// Tests products of one tile on the tensor cores. There is a kernel for each combination of types,
+// transposes, m and n, swizzle, type of the result, and place of A (shared memory or registers). The data are
+// small integers, whose sums are exact in every type, so that each result has only one right value.
 //
 //   mma_matrix_test [--device=emulator|cuda|auto] [--repeat=N]
 //
-// Kernels with A in registers run N times, 100 on a GPU by default, and must always produce the same bits: an
-// instruction that overwrites registers before the wgmma has read them fails only sometimes.
+// Kernels with A in registers run N times (by default, 100 times on a GPU), and must always produce the same
+// bits. Otherwise, an instruction that overwrites registers before the wgmma has read them might pass by
+// chance.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -25,10 +26,10 @@ namespace ptxbuilder::test::mma_matrix_test {
 
 namespace {
 
-const int& repeat = test::option("repeat", 0);  // 0: 100 on a GPU, once on the emulator
+const int& repeat = test::option("repeat", 0);  // 0 means 100 on a GPU, and once on the emulator
 
-// The path of A to the tensor cores: through a descriptor, or in registers, from ldmatrix or from a product's
-// accumulators.
+// The path of A to the tensor cores: through a descriptor, in registers from ldmatrix, or in registers from a
+// product's accumulators.
 enum class Source { shared, loaded, computed };
 
 struct Case {
@@ -37,7 +38,7 @@ struct Case {
   Swizzle swizzle;
   bool a_transposed, b_transposed;
   Source source = Source::shared;
-  int columns = 0;  // of each wgmma; 0: as many as there may be
+  int columns = 0;  // columns of each wgmma, or 0 for the maximum
 
   int k() const { return 128 / size_of(a); }  // one span of the widest swizzle
   std::string text() const {
@@ -48,7 +49,7 @@ struct Case {
   }
 };
 
-// The rows and columns of an operand in memory.
+// Returns the shape of an operand in memory.
 TileShape shape(int mn, int k, bool transposed, DType type, Swizzle swizzle) {
   TileShape s = transposed ? TileShape{k, mn} : TileShape{mn, k};
   if (swizzle == Swizzle::none) s.panel_cols = 16 / size_of(type);
@@ -63,7 +64,7 @@ TileView oriented(const SharedTile& tile, bool transposed) {
   return transposed ? tile[0].transposed() : tile[0];
 }
 
-// The types of the first product of a computed A: A itself, times a permutation.
+// Returns the result type of the product that computes A. That product multiplies A itself by a permutation.
 DType first_result(const Case& c) {
   if (c.d == DType::s32) return DType::s32;
   return c.a == DType::f16 ? c.d : DType::f32;
@@ -72,18 +73,18 @@ DType first_result(const Case& c) {
 template <class T>
 Kernel product(const Case& c) {
   Kernel k("product");
-  // Accumulators together with fragments may exceed the registers, which is right but slow.
+  // Accumulators and fragments together may exceed the registers, which is correct but slow.
   for (const char* advisory : {"C7511", "spills", "stack"}) k.waive(advisory);
   auto [A, B, P, out] = k.params<TensorMap, TensorMap, TensorMap, gptr<T>>("A", "B", "P", "out");
   auto a = tile(k, c.a, shape(c.m, c.k(), c.a_transposed, c.a, c.swizzle), c.swizzle);
   auto b = tile(k, c.b, shape(c.n, c.k(), c.b_transposed, c.b, c.swizzle), c.swizzle);
-  auto p = tile(k, c.a, {c.k(), c.k()}, Swizzle128B);  // the permutation of a computed A
+  auto p = tile(k, c.a, {c.k(), c.k()}, Swizzle128B);  // the permutation that computes A
   Barriers loaded(k, {1});
   sync_threads();
   elect([&] {
     mbarrier_arrive_expect_tx(loaded[0], a.stage_bytes() + b.stage_bytes() + p.stage_bytes());
     tma_load(a[0].on(loaded[0]), A, 0, 0);
-    if (c.n > 256)  // than which no box is longer
+    if (c.n > 256)  // no box is longer than 256
       for (int half : {0, 1})
         tma_load(b[0].rows(half * c.n / 2, c.n / 2).on(loaded[0]), B, 0, half * c.n / 2);
     else
@@ -124,7 +125,7 @@ Kernel build(const Case& c) {
   return product<f32>(c);
 }
 
-// A rows x columns matrix of numbers on the host, and of elements on the device.
+// A rows x columns matrix, as numbers on the host and as elements on the device.
 struct Matrix {
   int rows, cols;
   std::vector<double> values;
@@ -156,7 +157,7 @@ Matrix random_matrix(int rows, int cols, DType type, uint32_t seed) {
 
 // Column j of A P is column (5 j + 3) mod k of A.
 Matrix permutation(int k) {
-  Matrix p(k, k);  // n x k, laid out as B
+  Matrix p(k, k);  // n x k, with the layout of B
   for (int j = 0; j < k; ++j) p.at(j, (5 * j + 3) % k) = 1;
   return p;
 }
@@ -174,15 +175,15 @@ runtime::Argument tensor(const runtime::Buffer& buffer, DType type, const Matrix
   return runtime::tensor(buffer, type, {static_cast<uint64_t>(m.cols), static_cast<uint64_t>(m.rows)});
 }
 
-// Returns how often a case runs.
+// Returns the number of times that a case runs.
 int rounds_of(const Case& c, const runtime::Device& device) {
   if (c.source == Source::shared) return 1;
   if (repeat > 0) return repeat;
   return device.wants_ptx() ? 1 : 100;
 }
 
-// Runs a case on poisoned output, and counts wrong elements, and bits that differ from those of the first
-// round.
+// Runs a case several times on poisoned output. Counts wrong elements, and bits that differ from those of the
+// first run.
 int wrong_elements(runtime::Device& device, const Case& c, const Compiled& compiled, uint32_t seed) {
   runtime::LoadedKernel kernel(device, compiled.cubin.empty() ? compiled.ptx : compiled.cubin,
                                compiled.signature);
@@ -203,7 +204,7 @@ int wrong_elements(runtime::Device& device, const Case& c, const Compiled& compi
                                   runtime::pointer(out, c.d)});
     std::vector<std::byte> got = out.copy_out<std::byte>();
     for (size_t i = 0; i < got.size(); i += size) {
-      // 0 and -0 are equal.
+      // 0 and -0 count as equal.
       bool equal = read_element(&got[i], c.d) == read_element(&right[i], c.d);
       wrong += !equal;
     }
@@ -213,7 +214,8 @@ int wrong_elements(runtime::Device& device, const Case& c, const Compiled& compi
   return wrong;
 }
 
-// Uses cubins for a GPU if there is a ptxas, else PTX, which the driver compiles.
+// Returns a compiler that produces cubins for a GPU if there is a ptxas. Otherwise it produces PTX, which the
+// driver compiles.
 Compiler compiler_for(const runtime::Device& device) {
   CompilerOptions options;
   options.cache = false;
@@ -246,8 +248,8 @@ constexpr std::array kSwizzles = {Swizzle::none, Swizzle::b32, Swizzle::b64, Swi
 }  // namespace
 
 TEST_CASE("products with A and B in shared memory") {
-  // A GPU runs all of m and n. The emulator runs one of each three, which differ by types, swizzle and
-  // transposition, so that each m and each n occurs with all of them.
+  // A GPU runs all combinations of m and n. The emulator runs a third of them. Types, swizzle and
+  // transposition determine which third, so that each m and each n occurs with all of them.
   bool all = device_name == "cuda";
   std::vector<Case> cases;
   int types = 0;
@@ -284,7 +286,7 @@ TEST_CASE("products of several wgmmas side by side") {
 }
 
 TEST_CASE("products with A in registers") {
-  // The emulator runs one n of the three with each swizzle, which differs by types and transposition.
+  // With each swizzle, the emulator runs one of the three n, which types and transposition determine.
   const bool all = device_name == "cuda";
   std::vector<Case> cases;
   int types = 0;

@@ -1,5 +1,6 @@
-// Products with a sparse A: one generated kernel for each combination of types, swizzles, transposes, m and
-// n, compared with sums of small integers, which are exact in every type; their proofs; and refused ones.
+// Tests products with a sparse A. There is a kernel for each combination of types, swizzles, transposes, m
+// and n. Results are compared with sums of small integers, which are exact in every type. Also tests their
+// proofs, and refused products.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -25,9 +26,9 @@ struct Product {
   int m, n;
   Swizzle of_a = Swizzle::b64, of_b = Swizzle::b128;
   bool b_transposed = false;
-  int columns = 0;  // of each wgmma; 0: as many as there may be
+  int columns = 0;  // columns of each wgmma, or 0 for the maximum
 
-  int k() const { return 256 / size_of(a); }  // so that A has rows of 128 B, and B of two spans
+  int k() const { return 256 / size_of(a); }  // A has rows of 128 bytes, and B rows of two spans
   std::string text() const {
     return fmt::format("{} += sparse {} x {}, {}x{}x{}, swizzles {} and {}{}", name(d), name(a), name(b), m,
                        n, k(), name(of_a), name(of_b), b_transposed ? ", B transposed" : "");
@@ -89,14 +90,15 @@ runtime::Argument tensor(const runtime::Buffer& buffer, DType type, int64_t cols
   return runtime::tensor(buffer, type, {static_cast<uint64_t>(cols), static_cast<uint64_t>(rows)});
 }
 
-// Launches the kernel with random operands on poisoned output, and returns how many elements are wrong.
+// Launches the kernel with random operands on poisoned output, and returns the number of wrong elements.
 int wrong_elements(runtime::Device& device, const Product& p, const Compiled& compiled, uint32_t seed) {
   runtime::LoadedKernel kernel(device, compiled.cubin.empty() ? compiled.ptx : compiled.cubin,
                                compiled.signature);
   std::mt19937 random(seed);
   const int m = p.m, n = p.n, k = p.k();
   std::vector<double> a = numbers(m * k, p.a, random), b = numbers(k * n, p.b, random);
-  for (size_t group = 0; group < a.size(); group += 4)  // two of four are zero, sometimes three
+  for (size_t group = 0; group < a.size();
+       group += 4)  // two of every four elements are zero, sometimes three
     for (uint32_t first = random() % 4, i = 0; i < 2; ++i)
       a[group + (first + i * (1 + random() % 3)) % 4] = 0, a[group + (first + 1) % 4] *= i;
   for (size_t group = 0; group < a.size(); group += 4)
@@ -180,7 +182,7 @@ struct Mutant {
   const char* what;
   DType type;
   void (*change)(KernelRecord&);
-  const char* words;  // of the counterexample
+  const char* words;  // words of the counterexample
 };
 
 MmaRecord& product_in(KernelRecord& r) { return r.mmas.at(0); }
@@ -227,7 +229,7 @@ TEST_CASE("the proof finds metadata from another place") {
 }
 
 TEST_CASE("misuse of sparse products") {
-  // Each is right except for one thing.
+  // Each case is correct except for one thing.
   struct Wrong {
     DType a = DType::bf16, b = DType::bf16, e = DType::s32;
     Swizzle of_b = Swizzle::b128;

@@ -1,4 +1,5 @@
-// Stores through staging that the author provides: the memory of an operand, which several stores share.
+// Tests stores through staging that the author provides: the memory of an operand, which several stores
+// share.
 //
 //   store_staging_test [--device=emulator|cuda|auto]
 #include "copy_kit.h"
@@ -14,8 +15,9 @@ namespace {
 constexpr int kRows = 128, kCols = 64;
 enum class Order : uint8_t { one_by_one, deferred };
 
-// D = A in bf16 and E = A + 1 in f32, from two warpgroups with 64 rows each, through the memory of A or
-// through buffers of their own. If the first is deferred, the second comes between its two steps.
+// Computes D = A in bf16 and E = A + 1 in f32, in two warpgroups with 64 rows each. Both are stored through
+// the memory of A, or through separate buffers. If the first store is deferred, the second is between its two
+// steps.
 Kernel stored(bool shares, Order order) {
   Kernel k("stored");
   auto [A, D, E] = k.params<TensorMap, TensorMap, TensorMap>("A", "D", "E");

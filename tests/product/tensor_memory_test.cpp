@@ -1,5 +1,5 @@
-// Products in tensor memory: the PTX of blackwell_tile, which ptxas accepts, and refused products. The kernel
-// has not run on a device; emulator_tensor_memory_test runs it on the emulator.
+// Tests products in tensor memory: the PTX of blackwell_tile, which ptxas accepts, and refused products. The
+// kernel has not run on a device; emulator_tensor_memory_test runs it on the emulator.
 #include "ptxbuilder/product/tensor_memory.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ Kernel tile(const std::vector<std::pair<std::string, std::string>>& values) {
   return family.build(fields);
 }
 
-// Fails if a part does not follow the previous one, and names the first such place.
+// Fails if a part does not follow the previous one, and names the first such part.
 void check_order(const std::string& text, const std::vector<std::string>& parts) {
   size_t at = 0;
   for (const std::string& part : parts) {
@@ -60,7 +60,7 @@ TEST_CASE("blackwell_tile: the instructions in their order") {
                     mma,
                     mma,
                     commit,  // the stage has been read
-                    commit,  // all products are done
+                    commit,  // all products are complete
                     "bar.sync 0;",
                     "mbarrier.try_wait.parity",
                     "tcgen05.fence::after_thread_sync;",
@@ -75,11 +75,11 @@ TEST_CASE("blackwell_tile: the instructions in their order") {
                     "tcgen05.fence::before_thread_sync;",
                     "bar.sync 0;",
                     "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r"});
-  // The descriptors of the instruction, f16 and 128 x 128, and of the matrices, 128 B swizzle with 1024 B
-  // from 8 rows to the next.
+  // The descriptors of the instruction (f16, 128 x 128) and of the matrices (128-byte swizzle, with 1024
+  // bytes from 8 rows to the next).
   CHECK(contains(ptx, fmt::format(", {}, %p", 0x08200010)));
   CHECK(contains(ptx, fmt::format(", {};", 0x4000'4040'0001'0000)));
-  CHECK(count(ptx, mma) == 4);  // 64 of k, 16 each
+  CHECK(count(ptx, mma) == 4);  // 64 of k, 16 in each
   CHECK(count(ptx, load) == 2);
   CHECK(count(ptx, "wgmma") == 0);
 }

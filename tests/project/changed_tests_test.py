@@ -1,4 +1,4 @@
-"""scripts/changed_tests.py: tests that a change of a file can affect are chosen, and others are not.
+"""Checks that scripts/changed_tests.py chooses the tests that a change of a file can affect, and no others.
 
   changed_tests_test.py BUILD TOP
 """
@@ -8,7 +8,7 @@ build, top = sys.argv[1:]
 sys.path.insert(0, f"{top}/scripts")
 import changed_tests  # noqa: E402
 
-# Each case has a file, tests that it can affect, and tests that it cannot.
+# Each case has a file, tests that it can affect, and tests that it cannot affect.
 CASES = [
     ("README.md", "readme words", "value_test format golden_test"),
     ("tests/ir/value_test.cpp", "value_test format", "region_test ptx_test words_test"),

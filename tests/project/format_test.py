@@ -1,6 +1,6 @@
-"""Checks that every C++ and CUDA file of the project is formatted by clang-format; names the first line of each file that is not.
+"""Checks that clang-format has formatted every C++ and CUDA file of the project, and names the first differing line of each other file.
 
-  format_test.py SOURCE KNOWN   SOURCE is the top of the project; KNOWN keeps checksums of correct files, which are not checked again
+  format_test.py SOURCE KNOWN   SOURCE is the top of the project; KNOWN stores checksums of correct files, which are not checked again
 """
 import hashlib
 import os
@@ -23,11 +23,11 @@ def clang_format():
                 return path, version
             seen.append(version)
     print(f"SKIPPED: no clang-format {VERSION} here, which scripts/setup installs" + "".join(f"; {v}" for v in seen))
-    sys.exit(77)  # ctest's code for a skipped test
+    sys.exit(77)  # ctest marks a test with this exit code as skipped
 
 
 def sums_of(files, version):
-    """Returns a checksum of each file, of the style and of the program."""
+    """Returns a checksum of each file together with the style and the program's version."""
     with open(".clang-format", "rb") as style:
         rule = version.encode() + style.read()
     sums = {}

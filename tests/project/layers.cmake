@@ -1,14 +1,14 @@
-# cmake -DSOURCE=... -P layers.cmake checks that a folder includes only folders above it in this list, and that no public header brings
-# LLVM, fmt or JSON into its users.
+# cmake -DSOURCE=... -P layers.cmake checks that a folder includes only folders above it in this list, and that no public header exposes
+# LLVM, fmt or JSON to its users.
 cmake_policy(SET CMP0057 NEW)
 set(layers ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/isa/print ptxbuilder/ptx ptxbuilder/analysis ptxbuilder/layout ptxbuilder/plan ptxbuilder/proof ptxbuilder/ir ptxbuilder/tile
     ptxbuilder/registers ptxbuilder/product ptxbuilder/compile
     runtime/glibc runtime runtime/compile runtime/emulator/machine runtime/emulator/checks runtime/emulator/decode runtime/emulator/instructions runtime/emulator runtime/record
     kernels/family kernels/call kernels/rows kernels/ranks kernels/gemm kernels/steps kernels/attention kernels/attention_gradient kernels/measure kernels/tune kernels/export kernels/simulate
     kernels/inspect kernels/command kernels/bench/peers kernels/bench kernels/c kernels/python/src tests)
-# Some folders have rules of their own: the runtime may include the base and the machine's limits, and the PTX text only the base. A folder
-# of kernels/ may include the library and the listed folders; the PTX text and its analysis are for folders that examine PTX. The table of
-# instructions recognises those of PTX text.
+# Some folders have their own rules. The runtime may include the base and the machine's limits, and the PTX text only the base. A folder of
+# kernels/ may include the library and the listed folders. Only folders that examine PTX may include the PTX text and its analysis. The
+# instruction table may include the PTX text, because it recognises instructions there.
 set(library ${layers})
 list(FILTER library EXCLUDE REGEX "^kernels/|^tests|^ptxbuilder/(ptx|analysis)$")
 set(allowed_runtime/glibc runtime/glibc)

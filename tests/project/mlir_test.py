@@ -2,7 +2,7 @@
 
   mlir_test.py PTXB SOURCE
 
-The kernel must be right, and a fault must be found in copies without a fence or a barrier.
+The kernel must be correct, and a fault must be found in copies without a fence or a barrier.
 """
 
 import os
@@ -19,7 +19,7 @@ NO_PTXAS = "no ptxas of version"
 
 
 def commands(source):
-    """Returns the indented lines of the README's section."""
+    """Returns the indented lines in the README's section."""
     with open(os.path.join(source, "kernels/command/README.md")) as file:
         section = file.read().split("## A kernel from MLIR\n")[1].split("\n## ")[0]
     return "".join(line[4:] for line in section.splitlines(keepends=True) if line.startswith("    "))

@@ -1,9 +1,9 @@
-"""Tests the project in its users' form: installed, partly installed, and as a package in an empty root.
+"""Tests the project as users get it: installed, partly installed, and as a package in an empty root.
 
   package_test.py PART BUILD SOURCE WORK CXX
 
-Builds the outside projects of tests/project/package against what the build installs, and runs them. A part of the test is a function
-part_NAME below; it uses the files in WORK of the parts that tests/CMakeLists.txt names as its fixtures.
+Builds the external projects in tests/project/package against what the build installs, and runs them. Each PART is a function part_NAME
+below. It uses files that other parts left in WORK; tests/CMakeLists.txt names those parts as its fixtures.
 """
 
 import glob
@@ -15,9 +15,9 @@ import sys
 
 import shipped
 
-LIMIT_OF_RUNTIME = 3 << 20  # bytes
+LIMIT_OF_RUNTIME = 3 << 20  # in bytes
 PRIVATE = ["ir/state.h", "runtime/driver.h", "runtime/emulator/machine/machine.h", "kernels/family/execute.h"]
-# A Debian package may rely on these: the files of libc6.
+# A Debian package may rely on these files of libc6.
 LIBC = ["/lib64/ld-linux-x86-64.so.2", *(f"/lib/x86_64-linux-gnu/lib{x}" for x in
                                         ["c.so.6", "m.so.6", "dl.so.2", "pthread.so.0", "rt.so.1"])]
 
@@ -43,7 +43,7 @@ def files_of(folder):
 
 
 def build(source, folder, prefix, cxx, *options, code=0):
-    # CMake's findings about the compilers are kept in the first build folder of all parts, and are the same for all.
+    # CMake's findings about the compilers are the same for all parts, so they are stored in the first build folder and reused.
     for known in sorted(glob.glob(f"{os.path.dirname(folder)}/compilers/CMakeFiles/[0-9]*/CMakeC*Compiler.cmake")):
         version = os.path.basename(os.path.dirname(known))
         os.makedirs(f"{folder}/CMakeFiles/{version}", exist_ok=True)
@@ -57,7 +57,7 @@ def build(source, folder, prefix, cxx, *options, code=0):
 
 
 def check_files(prefix, build_folder, source):
-    """Checks that there is no private header, no path of the build, no fmt under its own name, and no executable except ptxb."""
+    """Checks that no private header, no path of the build, no fmt under its own name and no executable other than ptxb is installed."""
     for header in PRIVATE:
         if os.path.exists(f"{prefix}/include/ptxbuilder/{header}"):
             sys.exit(f"{header} is installed, and is not public")
@@ -77,7 +77,7 @@ def check_files(prefix, build_folder, source):
 
 
 def check_new(work, prefix):
-    """Checks the files and the output of `ptxb new`; they are built with the project `outside`."""
+    """Checks the files and the output of `ptxb new`; the project `outside` builds the files."""
     ptxb = f"{prefix}/bin/ptxb"
     os.mkdir(f"{work}/made")
     here = {"cwd": f"{work}/made"}
@@ -90,21 +90,21 @@ def check_new(work, prefix):
 
 
 def check_precompiled(folder):
-    """Checks that all kernels of a project that are compiled alike share one precompiled header."""
+    """Checks that all kernels of a project with the same compiler options share one precompiled header."""
     made = [path for path in files_of(folder) if re.search(r"cmake_pch\.hxx\.(gch|pch)$", path)]
     if len(made) != 1:
         sys.exit(f"one precompiled header was expected, and there are {made}")
 
 
 def part_kernels(work, prefix, source, cxx, build_folder):
-    """Tests kernels of an external project: its own, those that `ptxb new` makes, the examples, and emitted and exported ones."""
+    """Tests kernels in an external project: its own, those that `ptxb new` creates, the examples, and emitted and exported kernels."""
     folder, examples = f"{work}/kernels", f"{prefix}/share/doc/ptxbuilder/examples"
     made = check_new(work, prefix)
-    # Optimization would be half of the compile time; the test own_kernel has the result of a project that requests none.
+    # Optimization would take half of the compile time. The test own_kernel covers a project that requests none.
     build(f"{source}/kernels", folder, prefix, cxx, f"-DEXAMPLES={examples}", f"-DNEW={made}", "-DCMAKE_CXX_FLAGS=-O0")
     check_precompiled(folder)
     expect(run("ctest", "--test-dir", f"{folder}/new"), "100% tests passed, 0 tests failed out of 2")
-    run(f"{folder}/new/mine", "--rows", "1000", "--columns", "1024", "--device", "emulator")  # as in its README
+    run(f"{folder}/new/mine", "--rows", "1000", "--columns", "1024", "--device", "emulator")  # the command in its README
     for example, words in {"gemm_multistage": "--m 128 --n 128 --k 192", "gemm_warp_specialized": "--m 128 --n 256 --k 192",
                            "attention_step": "--heads 1 --queries 64 --keys 128"}.items():
         expect(run(f"{folder}/{example}", *words.split(), "--device", "emulator", "--assembler", "none"), "verified: ")
@@ -131,7 +131,7 @@ def part_kernels(work, prefix, source, cxx, build_folder):
     with open(f"{folder}/emulated_driver") as file:
         emulated = {**os.environ, "LD_LIBRARY_PATH": file.read()}
     expect(run(f"{folder}/exported", env=emulated), "saxpy: 0 \n", "scale: the same")
-    # The program loads kernels and launches none.
+    # The program loads kernels but launches none.
     expect(run(f"{prefix}/bin/ptxb", "record", "-o", f"{folder}/recorded", "--", f"{folder}/exported", env=emulated), "saxpy: 0 \n",
            "ptxb record: none of 0 launches was recorded\n")
     expect(run(scale, "--n", "0", code=2), "field n = 0: it must be at least 1")
@@ -142,7 +142,7 @@ def part_kernels(work, prefix, source, cxx, build_folder):
 
 
 def part_library(work, prefix, source, cxx, build_folder):
-    """Tests programs that call the library: from C++, from a compiler with an LLVM module of its own, and from C."""
+    """Tests programs that call the library from C++, from a compiler with its own LLVM module, and from C."""
     folder = f"{work}/library"
     build(f"{source}/library", folder, prefix, cxx, "-DCMAKE_CXX_FLAGS=-O0")
     expect(run(f"{folder}/outside"), ".visible .entry twice(", ".target sm_90\n", "add.rn.f32", "twice: 42 42",
@@ -153,7 +153,7 @@ def part_library(work, prefix, source, cxx, build_folder):
 
 
 def part_runtime(work, prefix, source, cxx, build_folder):
-    """Tests the runtime alone, without LLVM, together with the package of another LLVM; and CMake's messages if something is missing."""
+    """Tests the runtime alone, without LLVM and next to the package of another LLVM, and CMake's messages about missing components."""
     alone = f"{work}/runtime"
     run("cmake", "--install", build_folder, "--prefix", alone, "--component", "runtime")
     size = sum(os.path.getsize(path) for path in files_of(alone))
@@ -172,7 +172,7 @@ def part_runtime(work, prefix, source, cxx, build_folder):
 
 
 def check_precompiling(folder, configure, source):
-    """Checks that kernels share precompiled headers if they are compiled alike, and that their own settings apply if given."""
+    """Checks that kernels with the same compiler options share precompiled headers, and that a kernel's own settings take effect."""
     kernels = "\n".join(f"ptxbuilder_add_kernel({name} {source}/kernels/scale.cpp)" for name in "abcdef")
     configure("kernels", f"""{kernels}
 set_target_properties(a b c d e f PROPERTIES EXCLUDE_FROM_ALL ON)
@@ -185,7 +185,7 @@ target_link_options(f PRIVATE -fuse-ld=bfd)""", code=0)
     makes = sorted(set(re.findall(r"^build CMakeFiles/(\w)\.dir/cmake_pch\.hxx\.", rules, re.M)))
     if makes != ["b", "d", "e"]:
         sys.exit(f"headers are precompiled for {makes}, and not for b (with c and f), d and e")
-    # The fast linker that is installed is used, except for f, which names one.
+    # An installed fast linker is used, except for f, which names its own linker.
     fast = next((name for name in ("lld", "gold") if shutil.which(f"ld.{name}")), None)
     linkers = re.findall(r"-fuse-ld=(\w+)", rules)
     if sorted(linkers) != ["bfd"] + 5 * [fast] * bool(fast):
@@ -193,7 +193,7 @@ target_link_options(f PRIVATE -fuse-ld=bfd)""", code=0)
 
 
 def check_configuring(work, prefix, source, cxx):
-    """CMake names a missing component before anything is built."""
+    """Checks that CMake names a missing component before anything is built."""
     folder = f"{work}/configured"
 
     def configure(components, lines="", before="", code=1):
@@ -218,7 +218,7 @@ def check_configuring(work, prefix, source, cxx):
     expect(configure("builder", "", no_llvm), "component 'builder' needs libLLVM-")
 
     def with_llvm(version):
-        """Tests a program that also links the library of another LLVM, which is found after ptxbuilder."""
+        """Returns the CMake code of a program that also links another LLVM's library, which CMake finds after ptxbuilder."""
         return (f"add_library(LLVM SHARED IMPORTED)\nset_target_properties(LLVM PROPERTIES IMPORTED_LOCATION /nowhere/libLLVM.so)\n"
                 f"set(LLVM_VERSION_MAJOR {version})\nadd_executable(two {source}/launcher/launcher.cpp)\n"
                 "set_target_properties(two PROPERTIES EXCLUDE_FROM_ALL ON)\ntarget_link_libraries(two PRIVATE ptxbuilder::load LLVM)")
@@ -228,7 +228,7 @@ def check_configuring(work, prefix, source, cxx):
 
 
 def check_documents(prefix):
-    """Checks that the pages work without the repository: the files that they name are installed."""
+    """Checks that the installed pages work without the repository: the files that they name must be installed too."""
     folder = f"{prefix}/share/doc/ptxbuilder"
     for page in ["README.md", "commands.md", "sidecar.md"]:
         with open(f"{folder}/{page}") as file:
@@ -244,7 +244,7 @@ def check_documents(prefix):
 
 
 def compilers(cxx):
-    """Returns the compiler of the build, and clang, whose users link the output of g++."""
+    """Returns the compiler of the build and, if it is installed, clang, because users of clang link code that g++ compiled."""
     clang = shutil.which("clang++-22")
     if not clang:
         print("left out: programs of clang++-22, which is not installed")
@@ -252,7 +252,7 @@ def compilers(cxx):
 
 
 def part_pkg_config(work, prefix, source, cxx, build_folder):
-    """Tests programs that g++ and clang compile and link with the flags of pkg-config."""
+    """Tests programs that g++ and clang compile and link with the flags from pkg-config."""
     environment = {**os.environ, "PKG_CONFIG_PATH": glob.glob(f"{prefix}/lib*/**/pkgconfig", recursive=True)[0]}
 
     def flags(package):
@@ -260,8 +260,8 @@ def part_pkg_config(work, prefix, source, cxx, build_folder):
 
     program = f"{work}/by_pkg_config"
     all_compilers = compilers(cxx)
-    # The compiler of the build has already compiled these, with the same -I and with all warnings as errors: CMake's object files are
-    # linked here with the flags of pkg-config. If there is no clang++, nothing else would be compiled with its flags.
+    # The build's compiler has already compiled these files, with the same -I and with warnings as errors. So CMake's object files are
+    # linked here with the flags from pkg-config. Without clang++, nothing else would be compiled with those flags.
     objects = f"{work}/library/CMakeFiles/outside.dir/outside.cpp.o", f"{work}/launcher/CMakeFiles/launcher.dir/launcher.cpp.o"
     for package, compiler, code in (("kernels", cxx, objects[0]), ("runtime", cxx, objects[1]),
                                     ("kernels", all_compilers[-1], f"{source}/library/outside.cpp")):
@@ -287,7 +287,7 @@ def part_pkg_config(work, prefix, source, cxx, build_folder):
 
 
 def install(root, *packages, code=0):
-    """Installs them with dpkg, which checks their dependencies; only root may do this, and otherwise they are unpacked."""
+    """Installs the packages with dpkg, which checks their dependencies, if the user is root; otherwise it only unpacks them."""
     if os.geteuid() == 0:
         return run("dpkg", "--root", root, "--force-unsafe-io", "--install", *packages, code=code)
     for package in packages if code == 0 else ():
@@ -296,7 +296,7 @@ def install(root, *packages, code=0):
 
 
 def check_lint(linting):
-    """Checks the packages with Debian's own tool, except for intended deviations."""
+    """Checks the packages with lintian, and allows the intended deviations."""
     if not linting:
         print("left out: lintian, which is not installed")
         return
@@ -306,11 +306,11 @@ def check_lint(linting):
 
 
 def lint(packages):
-    on_purpose = ["uses-no-compression-for-data-tarball",  # the test's
+    on_purpose = ["uses-no-compression-for-data-tarball",  # the test turns compression off
                   "malformed-contact", "bogus-mail-host-in-debian-changelog",  # the authors have no address
-                  "embedded-library",  # LLVM and what it needs
-                  "no-manual-page",  # commands.md
-                  "pkg-config-unavailable-for-cross-compilation"]  # the folder that CMake was given
+                  "embedded-library",  # LLVM and its dependencies
+                  "no-manual-page",  # commands.md takes its place
+                  "pkg-config-unavailable-for-cross-compilation"]  # CMake was given the folder
     if not shutil.which("lintian"):
         return None
     return subprocess.Popen(["lintian", "--suppress-tags", ",".join(on_purpose), *packages], stdout=subprocess.PIPE,
@@ -318,9 +318,9 @@ def lint(packages):
 
 
 def part_debian(work, prefix, source, cxx, build_folder):
-    """Tests the three .debs in a root with only libc; the library comes first, which is all that a program needs."""
+    """Tests the three .debs in a root with only libc. The library is installed first, because programs need nothing else."""
     packages, root = f"{work}/packages", f"{work}/root"
-    # Compression of the .deb would take most of the time.
+    # Compressing the .deb files would take most of the time.
     run(f"{source}/../../../scripts/package", build_folder, packages, "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=none")
     debs, (archive,) = sorted(glob.glob(packages + "/*.deb")), glob.glob(packages + "/*.tar.gz")
     linting = lint(debs)
@@ -381,7 +381,7 @@ Version: {shipped.oldest_glibc()}\nMaintainer: test\nDescription: test\n\n""")
 
 
 def part_installed(work, prefix, source, cxx, build_folder):
-    """Installs the files that all other parts use, and moves them to another folder than the one of the installation."""
+    """Installs the files that all other parts use, and then moves them to a different folder."""
     shutil.rmtree(work, ignore_errors=True)
     run("cmake", "--install", build_folder, "--prefix", f"{work}/prefix")
     os.rename(f"{work}/prefix", prefix)

@@ -1,5 +1,4 @@
-"""Checks that the README is short, that its GEMM is the one in kernels/steps, and that its numbers and pictures are those of
-kernels/MEASURED.md.
+"""Checks that the README is short, that its GEMM is the one in kernels/steps, and that its numbers and pictures match kernels/MEASURED.md.
 
   readme_test.py SOURCE
 """

@@ -1,4 +1,4 @@
-"""Runs scripts/run_tests.py with tests that pass, fail, are skipped, hang, cannot be started, or do not exist.
+"""Runs scripts/run_tests.py on tests that pass, fail, are skipped, hang, cannot be started, or do not exist.
 
   run_tests_test.py RUN_TESTS FOLDER   RUN_TESTS is the script, and FOLDER is created anew
 """
@@ -19,7 +19,7 @@ TESTS = {
     "missing": "/nonexistent/program",
 }
 
-# Each case has the arguments, whether the exit code is 0, and the last line.
+# Each case has the arguments, whether the exit code must be 0, and the expected last line.
 CASES = [
     (["-R", "^good$"], True, "tests: 1 ran, 1 passed, 0 failed, 0 skipped"),
     (["-R", "^(good|bad)$"], False, "tests: 2 ran, 1 passed, 1 failed, 0 skipped"),

@@ -1,4 +1,4 @@
-"""Helpers of tests for libraries and programs: names, symbols and their versions, compared with the sources."""
+"""Helpers for tests of shipped libraries and programs: names, symbols and their versions, compared with the sources."""
 
 import os
 import re
@@ -17,7 +17,7 @@ def version_numbers():
 
 
 def abi_version():
-    """The minor version breaks programs while the major version is 0, and later only the major version does."""
+    """Returns the ABI version. A minor version breaks programs while the major version is 0; later, only a major version does."""
     major, minor, _ = version_numbers()
     return f"0.{minor}" if major == "0" else major
 
@@ -32,7 +32,7 @@ def needed_by(path):
 
 
 def exports_of(path):
-    """Returns (name, version) of each defined symbol; the version is None if it has none."""
+    """Returns (name, version) of each defined symbol, where the version may be None."""
     lines = [line.split() for line in said_by("objdump", "-T", path).splitlines()]
     return {(words[-1], words[-2] if len(words) > 6 else None) for words in lines
             if len(words) >= 6 and "*UND*" not in words and "*ABS*" not in words}
@@ -44,8 +44,8 @@ def oldest_glibc():
 
 
 def newer_than_oldest_glibc(path):
-    """Returns (symbol, version) of symbols that the oldest glibc lacks; the symbol is None if the file as a whole needs the version, as
-    with packed relocations. It is an error if the file names no glibc at all."""
+    """Returns (symbol, version) of symbols that the oldest glibc lacks. The symbol is None if the file as a whole needs the version, as
+    with packed relocations. A file that names no glibc at all is an error."""
     def numbers(version):  # a version in words, such as ABI_DT_RELR, is newer than any allowed one
         return [int(part) for part in version.split(".")] if re.fullmatch(r"[\d.]+", version) else [999]
 
@@ -61,7 +61,7 @@ def newer_than_oldest_glibc(path):
 
 
 def problems_of_licenses(text_of):
-    """Returns the missing licences of linked libraries; text_of("NAME.txt") returns a licence's text, or raises."""
+    """Returns the missing licences of linked libraries. text_of("NAME.txt") returns a licence's text, or raises."""
     problems = []
     for name, words in {"LLVM": "LLVM Exceptions to the Apache 2.0 License", "CLI11": "University of Cincinnati",
                         "fmt": "Victor Zverovich", "nlohmann-json": "Niels Lohmann", "zlib": "Jean-loup Gailly",

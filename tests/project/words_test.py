@@ -1,10 +1,10 @@
-"""Counts comments that begin as fragments, and odd connectives in comments, documents and strings, by folder, and names new ones.
+"""Counts comments that begin as fragments, and odd connectives in comments, documents and strings, by folder. Lists new ones.
 
   words_test.py SOURCE                 fails if a folder has more of any kind than words.txt grants
   words_test.py SOURCE --bless         lowers the grants of words.txt to the actual numbers; raise them by hand
   words_test.py SOURCE --list FOLDER   prints every place of a folder
 
-words.txt has the words that are searched for, which a person may extend, and the budgets.
+words.txt holds the words to search for, which may be extended by hand, and the budgets.
 """
 import ast
 import collections
@@ -47,7 +47,7 @@ def is_hashed(path):
 
 
 def comments(path):
-    """Yields each block of comments as its lines with their numbers; a comment after code is a block of its own."""
+    """Yields each block of comments as its lines with their numbers. A comment after code is a separate block."""
     mark = r"#" if is_hashed(path) else r"//"
     block, in_c = [], False
     for number, line in enumerate(read(path).split("\n"), 1):
@@ -80,7 +80,7 @@ def docstrings(path):
 
 
 def strings(path):
-    """Yields the strings with several words, as their first lines and texts; adjacent literals of C++ are one string."""
+    """Yields each string of several words with its first line. Adjacent literals of C++ are one string."""
     text = read(path)
     if path.endswith((".py", ".pyi")):
         nodes = list(ast.walk(ast.parse(text)))

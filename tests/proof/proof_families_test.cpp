@@ -1,4 +1,4 @@
-// Every kernel of `ptxb` is proved with its default fields.
+// Proves every kernel of `ptxb` with its default fields.
 #include <doctest/doctest.h>
 
 #include "proof_kit.h"
@@ -7,7 +7,7 @@ namespace ptxbuilder::test::proof_families_test {
 
 TEST_CASE("every kernel is proved with its default fields") {
   CHECK(command::families().size() >= 6);
-  int whole = 0;  // kernels with products, whose operands are all proved
+  int whole = 0;  // kernels with products whose operands are all proved
   for (const command::Family& family : command::families()) {
     Kernel kernel = family.build(command::Fields(family.fields));
     Proof proof = prove(kernel.record());

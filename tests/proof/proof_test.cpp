@@ -1,4 +1,5 @@
-// The proofs of proof/proof.h: every kind of copy and product, and mutants that each have one counterexample.
+// Tests the proofs of proof/proof.h: every kind of copy and product, and mutants that have one counterexample
+// each.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -20,7 +21,7 @@ using At = Counterexample::Element;
 
 namespace {
 
-// The rows and columns of an operand in memory.
+// Returns the shape of an operand in memory.
 TileShape shape(int mn, int k, bool transposed, DType type, Swizzle swizzle) {
   TileShape s = transposed ? TileShape{k, mn} : TileShape{mn, k};
   if (swizzle == Swizzle::none) s.panel_cols = 16 / size_of(type);
@@ -34,7 +35,7 @@ struct Product {
   bool a_transposed = false, b_transposed = false;
 };
 
-// One product of two tiles that TMA loads, in two stages.
+// A kernel with one product of two tiles, which TMA loads into two stages.
 KernelRecord product_of(const Product& c) {
   Kernel k("product");
   auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
@@ -53,7 +54,7 @@ KernelRecord product_of(const Product& c) {
   return k.record();
 }
 
-// A product whose A is loaded by TMA and moved to registers by ldmatrix.
+// A kernel with a product whose A is loaded by TMA and moved to registers by ldmatrix.
 KernelRecord registers_of(DType type, Swizzle swizzle, bool transposed) {
   Kernel k("registers");
   auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
@@ -73,7 +74,7 @@ KernelRecord registers_of(DType type, Swizzle swizzle, bool transposed) {
 
 }  // namespace
 
-// Each element is followed from global memory to the matrix instruction and back.
+// A proof follows each element from global memory to the matrix instruction and back.
 TEST_CASE("all paths through shared memory are proved") {
   Proof proof = prove(record_of("gemm_cp_async_wgmma"));
   REQUIRE_MESSAGE(proof, text_of(proof));
@@ -84,7 +85,8 @@ TEST_CASE("all paths through shared memory are proved") {
 
   proof = prove(record_of("gemm_tma_mma_sync"));
   REQUIRE_MESSAGE(proof, text_of(proof));
-  CHECK(elements_of(proof, "load by 128 threads") == 4 * 2 * 2 * 64 * 64);  // two warps each read the same
+  CHECK(elements_of(proof, "load by 128 threads") ==
+        4 * 2 * 2 * 64 * 64);  // two warps each read the same elements
   CHECK(elements_of(proof, "mma.sync of 16 x 8 bf16") == 128 * 4 * 2 * 4 * (8 + 4));
   for (const Proof::Link& link : proof.links)
     if (link.text.starts_with("load by")) CHECK(link.bank_ways == 1);
@@ -93,7 +95,7 @@ TEST_CASE("all paths through shared memory are proved") {
   REQUIRE_MESSAGE(proof, text_of(proof));
   CHECK(elements_of(proof, "load by 128 threads x 4 times ldmatrix.x4") == 4 * 9 * 64 * 64);
   CHECK(elements_of(proof, "mma: A in registers") == 64 * 64);
-  CHECK(elements_of(proof, "store: accumulators") == 2 * 64 * 128);  // either warpgroup may come here
+  CHECK(elements_of(proof, "store: accumulators") == 2 * 64 * 128);  // either warpgroup may get here
 
   proof = prove(record_of("add_tma_swizzled"));
   REQUIRE_MESSAGE(proof, text_of(proof));
@@ -111,7 +113,7 @@ TEST_CASE("all paths through shared memory are proved") {
 
 namespace {
 
-// A tile that a tensor copy loads, that CTAs along some axes share, and that wgmma reads.
+// A kernel with a tile that a tensor copy loads, that CTAs along some axes share, and that wgmma reads.
 KernelRecord tensor_copy_of(const std::vector<CopyTransform>& transforms, ClusterAxes axes = {}) {
   Kernel k("tensor_copy");
   auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
@@ -169,8 +171,8 @@ TEST_CASE("slices of tiles are proved, also at offsets that only the device know
 
 namespace {
 
-// Returns the largest number of words of one bank that threads write at a time: 8 rows of a matrix, or as
-// many lanes as make 128 B.
+// Returns the largest number of words that threads write to one bank at a time. They write 8 rows of a matrix
+// at a time, or 128 bytes in as many lanes as that takes.
 int most_words(const ThreadCopyRecord& write, int access) {
   const size_t bytes = static_cast<size_t>(write.bytes), together = std::min<size_t>(128 / bytes, 32),
                used = write.matrices > 0 ? 8 * static_cast<size_t>(write.matrices) : 32;
@@ -193,8 +195,8 @@ int most_words(const ThreadCopyRecord& write, int access) {
 
 // Tests each type, width and direction of the epilogue, and its cost.
 TEST_CASE("accumulators are proved to reach their elements") {
-  // Each type combines the widths with one transposition and height after the other, from a different start,
-  // so that every width occurs with every type, and with every transposition and height.
+  // Each type combines its widths alternately with transpositions and heights, starting at a different point.
+  // So every width occurs with every type, every transposition and every height.
   int built = 0, first = 0;
   for (DType type : {DType::bf16, DType::f16, DType::f32, DType::s32}) {
     int turn = first++;
@@ -223,7 +225,7 @@ TEST_CASE("accumulators are proved to reach their elements") {
         for (int access = 0; access < record.written.accesses(); ++access)
           most = std::max(most, most_words(record.written, access));
       CHECK(ways == most);
-      CHECK(ways == 1);  // pairs of 32-bit elements: by the exchanged order of some threads
+      CHECK(ways == 1);  // for pairs of 32-bit elements, because some threads exchange their order
       ++built;
     }
   }
@@ -257,7 +259,7 @@ TEST_CASE("parameter sets of the kernels are proved") {
     CHECK_MESSAGE(proof, text_of(proof));
     CHECK(proof.elements() > 0);
   }
-  // Every width that a tile of the persistent kernel can have.
+  // Tests every width that a tile of the persistent kernel can have.
   for (int bn = 8; bn <= 256; bn += 8) {
     Proof proof = prove(record_of("gemm_persistent", {{"bn", bn}}));
     CAPTURE(bn);
@@ -271,14 +273,14 @@ TEST_CASE("all elements are tried") {
   REQUIRE_MESSAGE(proof, text_of(proof));
   CHECK(elements_of(proof, "tma_load: A") == 4 * 128 * 64);
   CHECK(elements_of(proof, "tma_load: B") == 4 * 256 * 64);
-  CHECK(elements_of(proof, "mma: A") == 4 * 9 * 64 * 64);  // of 128 rows, 64 begin at 0, 8, ..., 64
+  CHECK(elements_of(proof, "mma: A") == 4 * 9 * 64 * 64);  // of the 128 rows, 64 start at 0, 8, ..., 64
   CHECK(elements_of(proof, "mma: B") == 4 * 256 * 64);
   proof = prove(record_of("gemm_persistent", {{"cluster_m", 2}, {"bn", 128}, {"stages", 3}}));
-  CHECK(elements_of(proof, "tma_load: B") == 3 * 2 * 128 * 64);  // both CTAs have all of it
+  CHECK(elements_of(proof, "tma_load: B") == 3 * 2 * 128 * 64);  // both CTAs have all of B
 }
 
 TEST_CASE("products of all types, majors, swizzles and widths are proved") {
-  // Heights alternate: each occurs with every width, swizzle and type.
+  // Heights alternate, so that each occurs with every width, swizzle and type.
   int products = 0, turn = 0;
   for (Types t : all_types())
     for (Swizzle swizzle : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128})
@@ -289,8 +291,8 @@ TEST_CASE("products of all types, majors, swizzles and widths are proved") {
             if ((a_transposed || b_transposed) && size_of(t.a) != 2) continue;
             Product c{t.a, t.b, t.d, m, n, 128 / size_of(t.a), swizzle, a_transposed, b_transposed};
             int span = swizzle == Swizzle::none ? 16 : span_bytes(swizzle);
-            if (b_transposed && n * size_of(t.b) % span != 0) continue;  // no such tile
-            if (t.d == DType::s32 && n > 24 && n % 16 != 0) continue;    // no such instruction
+            if (b_transposed && n * size_of(t.b) % span != 0) continue;  // there is no such tile
+            if (t.d == DType::s32 && n > 24 && n % 16 != 0) continue;    // there is no such instruction
             Proof proof = prove(product_of(c));
             CAPTURE(m);
             CAPTURE(n);
@@ -348,11 +350,11 @@ struct Mutant {
   void (*change)(KernelRecord&);
   std::optional<At> wanted, found;
   std::optional<int64_t> address;
-  const char* words;  // in the text
+  const char* words;  // part of the expected text
 };
 
 KernelRecord pipelined() { return record_of("gemm_warp_specialized"); }  // 128 x 64 and 256 x 64, K-major
-KernelRecord tile() { return record_of("gemm_tile"); }                   // A K-major 128 x 64, B 64 x 128
+KernelRecord tile() { return record_of("gemm_tile"); }  // A is K-major, 128 x 64; B is 64 x 128
 KernelRecord plain() {
   return product_of(Product{DType::bf16, DType::bf16, DType::f32, 64, 64, 64, Swizzle::none});
 }
@@ -414,7 +416,7 @@ OperandRecord& b_of(KernelRecord& r) { return r.mmas.at(0).b; }
 const std::vector<Mutant>& mutants() {
   constexpr auto no = std::nullopt;
   static const std::vector<Mutant> all = {
-      // Descriptors. In 128 B swizzle chunk c of line l is at chunk c ^ l % 8.
+      // Descriptors: with a 128-byte swizzle, chunk c of line l is at chunk c ^ (l % 8).
       {"SBO of a K-major matrix", pipelined, [](KernelRecord& r) { set_stride(a_of(r), 512); }, At{8, 0},
        At{4, 0}, 512 + 64, "block 0, step 0: m 8, k 0"},
       {"SBO twice as large", pipelined, [](KernelRecord& r) { set_stride(b_of(r), 2048); }, At{8, 0},
@@ -439,7 +441,7 @@ const std::vector<Mutant>& mutants() {
        1024, "m 0, k 8"},
       {"the trans operand", tile, [](KernelRecord& r) { b_of(r).mn_major = false; }, At{1, 0}, At{0, 1}, 2,
        "step 0: n 0, k 1"},
-      // Advances.
+      // Advances of descriptors.
       {"advance along k half", pipelined, [](KernelRecord& r) { a_of(r).along_k[1] = 16; }, At{0, 16},
        At{0, 8}, 16, "step 1: m 0, k 16"},
       {"advance along k across an atom", narrow, [](KernelRecord& r) { b_of(r).along_k[1] = 32; }, At{0, 16},
@@ -543,7 +545,7 @@ const std::vector<Mutant>& mutants() {
       {"a mask along another axis", shared_panels,
        [](KernelRecord& r) { load_of(r, "A").groups.first_mask = 0b00000011; }, no, no, no,
        "the CTA of rank 0 sends to the CTA of rank 1, which is not in line with it along z"},
-      // Copies of threads.
+      // Copies by threads.
       {"cp.async to another chunk", by_cp_async,
        [](KernelRecord& r) {
          for (ThreadCopyRecord& copy : r.thread_copies) std::swap(copy.addresses[8], copy.addresses[9]);
@@ -586,7 +588,7 @@ const std::vector<Mutant>& mutants() {
       {"a register tile's store by vectors", by_vectors,
        [](KernelRecord& r) { std::swap(r.thread_copies[2].elements[0], r.thread_copies[2].elements[1]); },
        At{0, 0}, At{0, 1}, 0, "TMA stores another element"},
-      // Accumulators on their way out.
+      // Accumulators on their way to global memory.
       {"stmatrix to the other half", out_by_matrices,
        [](KernelRecord& r) { std::swap(out_of(r).addresses[0], out_of(r).addresses[8]); },
        At{0, 0}, At{8, 0}, 0, "TMA stores another element"},
@@ -653,7 +655,7 @@ TEST_CASE("each mutant has its counterexample") {
   }
 }
 
-// A line in panels, rows of a matrix, and a part of both for each CTA of a cluster.
+// The bulk copies move a line in panels, rows of a matrix, and a part of both for each CTA of a cluster.
 TEST_CASE("bulk copies are proved as contiguous bytes") {
   const auto recorded = [](bool shares) {
     Kernel k("bulk");
@@ -688,13 +690,13 @@ TEST_CASE("bulk copies are proved as contiguous bytes") {
   CHECK(text_of(proof).find("bulk_load of 'contiguous memory'") != std::string::npos);
 }
 
-// This is right, but rows of a matrix are in the same banks as others.
+// This layout is correct, but rows of a matrix share banks with other rows.
 TEST_CASE("bank conflicts are counted") {
   auto link_with = [](Swizzle swizzle, int mask) {
     KernelRecord record = registers();
     record.copies.at(0).recipe.swizzle = swizzle;
     for (int& address : record.thread_copies.at(0).addresses) {
-      address ^= address >> 3 & 0x70;  // as it is without the tile's swizzle of 128 B
+      address ^= address >> 3 & 0x70;  // the place without the tile's 128-byte swizzle
       address ^= address >> 3 & mask;
     }
     Proof proof = prove(record);

@@ -1,4 +1,4 @@
-// The PTX lexer, parser and printer: text is reproduced, and errors have their places.
+// Tests the PTX lexer, parser and printer: text is reproduced, and errors have positions.
 #include "ptxbuilder/ptx/ptx.h"
 
 #include <doctest/doctest.h>
@@ -164,7 +164,7 @@ TEST_CASE("ptx: the tree of an expression is not deeper than the nesting limit, 
     for (int i = 0; i < n; ++i) text += what;
     return text;
   };
-  // Each of these would overflow the stack when the tree is traversed or freed, if there were no limit.
+  // Without a limit, each of these would overflow the stack when the tree is traversed or freed.
   for (const char* step : {"1+", "-", "(", "1 ? 2 : ", "f(", "{", "(1)+"}) {
     CAPTURE(step);
     CHECK(error_of(body("mov a, " + times(300000, step) + "1;")).find("deeper than 200") !=
@@ -172,7 +172,7 @@ TEST_CASE("ptx: the tree of an expression is not deeper than the nesting limit, 
   }
   CHECK(error_of(body("mov a, " + times(150, "1+") + "1;")) == "");
   CHECK(integer_value(instruction_of("mov a, " + times(150, "1+") + "1;").operands[1]) == 151);
-  CHECK(error_of(body("mov a, {" + times(100000, "1+1, ") + "1};")) == "");  // wide is not deep
+  CHECK(error_of(body("mov a, {" + times(100000, "1+1, ") + "1};")) == "");  // a wide list is not deep
   CHECK(error_of(body(times(300000, "{"))).find("deeper than 200") != std::string::npos);
 }
 

@@ -1,8 +1,8 @@
 // clang-format off
-// Misuse that the C++ compiler refuses: with the bits of some cases in LOW, and of those from 64 on in HIGH,
-// the file must not compile, and the diagnostic must match the expression after "CASE n:". With -DTWIN
-// instead it contains the accepted twin of every case. tests/project/misuse/run compiles it. Expressions are
-// on one line, however long.
+// This file holds misuse that the C++ compiler refuses. The bits of LOW choose cases 0 to 63, and those of
+// HIGH cases 64 and above. Each chosen case must fail to compile, with a diagnostic that matches the
+// expression after "CASE n:". With -DTWIN, the file instead holds the accepted twin of every case.
+// tests/project/misuse/run compiles it. An expression is always on one line, however long.
 #include "ptxbuilder/tile/bulk.h"
 #include "ptxbuilder/tile/tma.h"
 #include "ptxbuilder/tile/kernel.h"
@@ -22,7 +22,7 @@ using namespace ptxbuilder;
 #define ONE_OF(wrong, right) wrong
 #endif
 
-// Structs for kernels: a right one, one that contains a struct, and one that does not name all its members.
+// Structs of kernel parameters: a valid one, one that contains a struct, and one with an incomplete list of members.
 struct Flat {
   u32 x;
   f32 y;
@@ -43,7 +43,7 @@ PTXBUILDER_ROW(ld_generic, "ld.u32 {d:=u32}, [{a:generic}];", memory, 63, sm_75)
 void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, smem shared, cluster_smem remote,
             gptr<u32> global, gptr<f32> reals, TensorMap map, TileView view, Accumulator& acc,
             const RegisterTile<f32>& tile, const TensorCopy& copy, const TiledCopy& tiled) {
-  // It does not matter if a case does not use one of these.
+  // Some cases do not use all of these variables; the casts avoid warnings.
   (void)k, (void)p, (void)narrow, (void)with_sign, (void)wide, (void)real, (void)shared, (void)remote, (void)global;
   (void)map, (void)view, (void)reals, (void)tile, (void)acc, (void)copy, (void)tiled;
 
@@ -164,7 +164,7 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
   k.params<ONE_OF(Short, Flat)>("s");
 #endif
 
-  // A part of a sum is not a sum.
+  // A partial sum cannot be used as a complete sum.
   auto part = partial_rows<Reduction::add>(tile);
   (void)part;
 #if IS(30)
@@ -268,7 +268,7 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
   store(GlobalTensor(ONE_OF(global, reals), {narrow, narrow}).tile(0, 0), tile);
 #endif
 
-  // The form of a family, and the operands that it has.
+  // A form chooses an instruction from its family, and also its operands.
   const std::array<u32, 2> two = {narrow, narrow};
   const std::array<u32, 4> four = {narrow, narrow, narrow, narrow};
   const std::array<f32, 4> sums = {real, real, real, real};
@@ -358,7 +358,7 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
   tile* ONE_OF(global[0], reals[0]);
 #endif
 
-  // An element is read when its value is taken, not when `auto` names its place.
+  // An element is read when its value is used, not when `auto` names its place.
 #if IS(76)
   // CASE 76: an element that is kept with auto would be read when it is used
   ONE_OF(auto, u32) kept = global[0];

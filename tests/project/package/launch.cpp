@@ -14,7 +14,7 @@ int main(int argc, char** argv) try {
   constexpr uint32_t kCount = 1000;
   auto x = runtime::Buffer::of(*device, std::vector<float>(kCount, 20));
   auto y = runtime::Buffer::of(*device, std::vector<float>(kCount, 2));
-  // Arguments are checked against the sidecar; the grid follows from the kernel's rule.
+  // Arguments are checked against the sidecar, and the kernel's rule determines the grid.
   kernel.launch({}, {runtime::pointer(x, DType::f32), runtime::pointer(y, DType::f32), runtime::scalar(2.0f),
                      runtime::scalar(kCount)});
   device->synchronize();

@@ -1,4 +1,4 @@
-/* D = A B from C, bf16 into f32, on a GPU or, if there is none, on the emulator. */
+/* Computes D = A B from C, bf16 into f32, on a GPU or, if there is none, on the emulator. */
 #include <ptxbuilder/ptxb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static void must(int status) {
   exit(1);
 }
 
-/* A matrix in rows without gaps, on the device. */
+/* Returns a row-major matrix without gaps, on the device. */
 static ptxb_tensor matrix(ptxb_device* device, ptxb_dtype dtype, int64_t* shape) {
   ptxb_tensor t = {0};
   t.ndim = 2;

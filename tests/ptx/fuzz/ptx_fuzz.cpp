@@ -1,4 +1,4 @@
-// A libFuzzer target of the PTX parser and printer: cmake -DPTXBUILDER_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++.
+// A libFuzzer target for the PTX parser and printer: cmake -DPTXBUILDER_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++.
 #include <cstdlib>
 
 #include "round_trip.h"

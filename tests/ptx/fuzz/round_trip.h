@@ -1,5 +1,5 @@
-// Any text must parse or be refused with an Error, and parsed text is printed as text that parses and prints
-// the same again.
+// Checks that any text parses or is refused with an Error, and that parsed text is printed as text that
+// parses and prints the same again.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-/* Two kernels as C, one of the project and one of its user: without a driver they report this. */
+/* Exports two kernels as C, one of the project and one of its user. Without a driver, they report this. */
 #include <stdio.h>
 
 #include "saxpy_c.h"

@@ -13,7 +13,7 @@ Kernel scale(const command::Fields& f) {
   Kernel k("scale");
   auto [x, y, alpha, n] = k.params<gptr<f32>, gptr<f32>, f32, u32>("x", "y", "alpha", "n");
   k.threads(threads);
-  k.grid("ceil_div(n, " + f.word("threads") + ")");  // CTAs, by the value of the parameter n
+  k.grid("ceil_div(n, " + f.word("threads") + ")");  // the parameter n determines the number of CTAs
   u32 i = ctaid_x() * threads + tid_x();
   if_(i < n, [&] { y[i] = alpha * x[i]; });
   return k;

@@ -1,4 +1,4 @@
-// Writes a kernel, and prints its PTX.
+// Builds a kernel, and prints its PTX.
 #include <iostream>
 
 #include "ptxbuilder/ptxbuilder.h"

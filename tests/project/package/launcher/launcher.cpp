@@ -1,4 +1,4 @@
-// Links only the runtime, with neither LLVM nor the emulator: reads NAME.json and NAME.cubin.
+// Links only the runtime, with neither LLVM nor the emulator, and reads NAME.json and NAME.cubin.
 #include <iostream>
 
 #include "ptxbuilder/runtime/runtime.h"

@@ -1,4 +1,4 @@
-/* A program in C that opens a device with the installed library, and reads the message of an error. */
+/* Opens a device with the installed library from C, and reads the message of an error. */
 #include <ptxbuilder/ptxb.h>
 #include <stdio.h>
 

@@ -1,6 +1,7 @@
-// A user's compiler: it parses "d[i] = x@y * a[i] + c", writes LLVM IR with an IRBuilder of its own, uses the
-// installed library's rows for Hopper's instructions and its tiles for the product x@y, and lets the library
-// make the PTX. Bulk copies that an mbarrier counts load vectors into shared memory.
+// An example of a user's compiler. It parses "d[i] = x@y * a[i] + c", and writes LLVM IR with its own
+// IRBuilder. It uses the installed library's rows for Hopper's instructions and its tiles for the product
+// x@y, and the library generates the PTX. Bulk copies that an mbarrier counts load vectors into shared
+// memory.
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
@@ -16,12 +17,12 @@
 using namespace ptxbuilder;
 namespace rows = isa::rows_def;
 
-// A CTA computes a tile of kM x kN elements, row after row; i counts the elements of all tiles.
+// A CTA computes a tile of kM x kN elements, row after row. i counts the elements of all tiles.
 constexpr int kThreads = 128, kM = 64, kN = 16, kK = 64, kTile = kM * kN, kBytes = 4 * kTile;
 
-// The kernel of one statement: names with [i] are vectors, those with an @ are matrices, x with kM rows for
-// each CTA and y with kN rows, both kK wide; others are numbers that all threads share. Its parameters are
-// the vectors, the numbers and the matrices, each in the order of their names.
+// The kernel of one statement. Names with [i] are vectors. Names with an @ are matrices that are kK wide: x
+// has kM rows for each CTA, and y has kN rows. Other names are numbers that all threads share. The parameters
+// are the vectors, the numbers and the matrices, each in the order of their names.
 class FrontEnd {
  public:
   FrontEnd(const std::string& statement, llvm::Module& module)
@@ -40,7 +41,7 @@ class FrontEnd {
     ir_.SetInsertPoint(llvm::BasicBlock::Create(module_.getContext(), "entry", function_));
   }
 
-  // Returns the sidecar with which the kernel is launched.
+  // Returns the sidecar that is needed to launch the kernel.
   Signature compile() {
     Kernel kernel(*function_);
     kernel.insert_at(ir_, [&] { declare(kernel.builder()); });
@@ -69,7 +70,7 @@ class FrontEnd {
     llvm::BasicBlock* before = ir_.GetInsertBlock();
     ir_.CreateBr(round);
     ir_.SetInsertPoint(round);
-    llvm::PHINode* index = ir_.CreatePHI(ir_.getInt32Ty(), 2);  // in the tile
+    llvm::PHINode* index = ir_.CreatePHI(ir_.getInt32Ty(), 2);  // index in the tile
     index_ = index;
     at_ = text_.find('=') + 1;
     llvm::Value* result = sum();
@@ -101,7 +102,8 @@ class FrontEnd {
     for (size_t i = 0; i < given.size(); ++i) values_[names[i]] = given[i].handle();
   }
 
-  // The library's part: one tile of x y^T on the tensor cores, left in shared memory for the front end's IR.
+  // Adds the library's part: one tile of x y^T on the tensor cores, which stays in shared memory for the
+  // front end's IR.
   void multiply(Kernel& kernel, char x, char y, llvm::Value* block) {
     auto a = kernel.shared<bf16>({kM, kK}, Swizzle128B), b = kernel.shared<bf16>({kN, kK}, Swizzle128B);
     auto product = kernel.shared<f32>({kM, kN});
@@ -198,7 +200,7 @@ int main() {
   const std::vector<float> result = d.copy_out<float>();
   int wrong = 0;
   for (size_t i = 0; i < result.size(); ++i) {
-    float product = 0;  // of small integers, so it is exact
+    float product = 0;  // exact, because the inputs are small integers
     for (size_t k = 0; k < kK; ++k) product += x[i / kN * kK + k] * y[i % kN * kK + k];
     wrong += result[i] != product * a[i] + b[i] * c;
   }
