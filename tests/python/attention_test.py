@@ -1,4 +1,4 @@
-"""Tests attention of numpy's arrays, on the emulator: masks, widths, layouts and strides against float64, and refused calls."""
+"""Tests attention of numpy arrays on the emulator: masks, widths, layouts and strides compared with float64, and refused calls."""
 import kit
 
 kit.use("numpy", "ml_dtypes")
@@ -24,7 +24,7 @@ def check(got, expected, bound, *words):
     got = wide(got)
     if kit.check(got.shape == expected.shape, *words, got.shape, expected.shape):
         with np.errstate(invalid="ignore"):
-            error = np.where(got == expected, 0, abs(got - expected))  # -inf is -inf
+            error = np.where(got == expected, 0, abs(got - expected))  # equal elements may be -inf
         kit.check(np.all(error <= bound), *words, f"off by {error.max() if error.size else 0:.2e}, more than {bound:.2e}")
 
 
@@ -39,7 +39,7 @@ for case in reference.CASES:
         check(lse, expected_lse, 1e-4, case)
         kit.check(np.array_equal(pb.attention(q, k, v, device="emulator", **words), o), case)
 
-# Tests strides: parts of one tensor of Q, K and V as from a layer, steps, negative strides, and columns that are not adjacent.
+# Tests strides: a layer's single tensor that holds Q, K and V, steps, negative strides, and columns that are not adjacent.
 qkv = drawn(2, 40, 3, 2, 64)
 q, k, v = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
 expected, _ = reference.attention(wide(q), wide(k), wide(v))
@@ -52,7 +52,7 @@ pb.attention(q, k, v, out=out[..., :64], device="emulator")
 check(out[..., :64], expected, 2**-6)
 kit.check(np.all(out[..., 64:] == 7))
 
-# Tests packed sequences, each like a separate one; one of them is empty.
+# Tests packed sequences, each of which must equal a separate call. One of them is empty.
 lengths, key_lengths = [20, 1, 0, 33], [20, 9, 5, 40]
 offsets, key_offsets = (np.cumsum([0] + x, dtype=np.int32) for x in (lengths, key_lengths))
 q, k, v = drawn(54, 4, 64), drawn(74, 2, 64), drawn(74, 2, 64)
@@ -65,7 +65,7 @@ for i in range(4):
     check(o[rows], expected[0], 2**-6, i)
     check(lse[:, rows], expected_lse[0], 1e-4, i)
 
-# Tests Q, K and V of e4m3: weights are rounded to it, by up to 2^-4 each, and not all in the same direction.
+# Tests Q, K and V of e4m3. Weights are rounded to e4m3, each by up to 2^-4, and not all in the same direction.
 E4M3 = ml_dtypes.float8_e4m3fn
 for scales, words in (None, {"causal": True}), ((0.5,), {"window": (20, 3)}), ((0.5, 3.0), {"promote": 32}), ((2.0, 0.7), {"softcap": 3.0}):
     q, k, v = drawn(2, 40, 4, 64, dtype=E4M3), drawn(2, 56, 2, 64, dtype=E4M3), drawn(2, 56, 2, 64, dtype=E4M3)
@@ -118,7 +118,7 @@ for words, text in ((dict(q=q[0]), "Q and V: their shapes are (16, 4, 64) and (2
                     (dict(dropout=0.5, dropout_seed=np.zeros(4, np.int64)), "dropout_seed: [4] of s64")):
     with kit.refused(text):
         pb.attention(**{"q": q, "k": k, "v": v, "device": "emulator", **words})
-# The share of dropped weights, and how often neighbours agree, are within five deviations of independent draws.
+# The share of dropped weights, and the share of neighbours that agree, must be within five deviations of independent draws.
 mask = pb.dropout_mask((1 << 40, 3), 2, 4, 200, 300, 0.3)
 independent = 0.3**2 + 0.7**2
 for agree, expected in ((~mask, 0.3), *((mask[tuple(np.s_[a:] if axis == i else np.s_[:] for i in range(4))]

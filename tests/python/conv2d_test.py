@@ -1,5 +1,5 @@
-"""Tests convolutions of images on the emulator, against sums of numpy's products: windows, memory formats and types, refused calls, and the
-gradients of PyTorch's."""
+"""Tests convolutions of images on the emulator against sums of numpy products: windows, memory formats and types, refused calls, and
+PyTorch's gradients."""
 import importlib.util
 import itertools
 
@@ -16,7 +16,7 @@ random = np.random.default_rng(1)
 
 
 def drawn(shape, dtype=ml_dtypes.bfloat16):
-    """Returns whole numbers, with channels last in memory."""
+    """Returns integers, with channels last in memory."""
     n, c, h, w = shape
     return random.integers(-3, 4, (n, h, w, c)).astype(dtype).transpose(0, 3, 1, 2)
 
@@ -53,7 +53,7 @@ for of_x, of_w, words, by_side in (
     y = pb.conv2d(x, w, bias, out_dtype="f32", device="emulator", **words)
     kit.check(np.array_equal(y, expected(x, w, bias, **by_side)), of_x, of_w, words)
     kit.check(y.strides[1] == y.itemsize, "channels are last")
-# Other memory formats are copied, and views of larger tensors are not; the activation comes last.
+# Other memory formats are copied, whereas views of larger tensors are not. The activation is applied last.
 x, w = drawn((2, 24, 6, 7)), drawn((8, 16, 3, 3))
 wide = np.ascontiguousarray(x)[:, 4:20]
 kit.check(np.array_equal(pb.conv2d(wide, np.ascontiguousarray(w), out_dtype="f32", device="emulator"), expected(wide, w)), "channels first")
@@ -119,9 +119,9 @@ if importlib.util.find_spec("torch"):
 
     right, = torch.autograd.grad(of_x(x), x)
     kit.check(torch.equal(torch.func.grad(of_x)(x.detach()), right), "torch.func.grad")
-    with kit.refused("jvp", kind=NotImplementedError):  # A tangent would be lost.
+    with kit.refused("jvp", kind=NotImplementedError):  # otherwise, a tangent would be lost
         torch.func.jvp(of_x, (x.detach(),), (x.detach(),))
-    # Tests second derivatives, also if the first one's incoming gradient requires none, like that of a sum.
+    # Tests second derivatives, even if the incoming gradient of the first requires none, as for a sum.
     for words in ({"padding": 1}, {"stride": 2, "padding": 1, "groups": 2}, {"dilation": 2, "padding": 2}):
         x, w = tensors((2, 16, 6, 5), (16, 16 // words.get("groups", 1), 3, 3))
         exactly = [one.detach().double().requires_grad_() for one in (x, w)]

@@ -1,4 +1,4 @@
-"""Tests decode() with numpy's arrays, on the emulator: caches in one piece and in pages, against float64, and refused calls."""
+"""Tests decode() with numpy arrays on the emulator: caches in one piece and in pages, compared with float64, and refused calls."""
 import kit
 
 kit.use("numpy", "ml_dtypes")
@@ -30,12 +30,12 @@ for page in (0, 1, 5, 16, 40):
         check(lse, expected_lse, 1e-4, page, queries, words)
         if queries > 1:
             continue
-        for layout in ("NHD", "HND"):  # one query without its dimension
+        for layout in ("NHD", "HND"):  # one query, without the dimension of queries
             caches = (k, v) if layout == "NHD" else (np.ascontiguousarray(x.swapaxes(1, 2)) for x in (k, v))
             out = np.empty_like(q[:, 0])
             found = pb.decode(q[:, 0], *caches, c.lengths, c.table, cache_layout=layout, out=out, device="emulator")
             kit.check(found is out and np.array_equal(out, o[:, 0]), page, layout)
-        if c.table is not None:  # The table may be a part of a larger one, and its rows may be one row.
+        if c.table is not None:  # the table may be a part of a larger table, and its rows may share memory
             wide = np.full((c.table.shape[0], c.table.shape[1] + 5), -1, np.int32)
             wide[:, 2:-3] = c.table
             found = pb.decode(q[:, 0], k, v, c.lengths, wide[:, 2:-3], device="emulator")
@@ -59,7 +59,8 @@ for page, queries, layout, scales in ((16, 1, "NHD", (0.5, 3.0)), (16, 2, "HND",
     check(o, expected, 2**-6 * max(1, abs(expected).max()), "e4m3", page, scales)
     check(lse, expected_lse, 1e-4, "e4m3", page, scales)
 
-# Scales of pages, of one number or one of each head, which append() divides by and decode() multiplies by before it rounds to q's type.
+# Tests scales of pages, with one number for a page or one for each head. append() divides by them, and decode() multiplies by them before
+# it rounds to q's type.
 for page, layout, of_page in ((16, "NHD", 2), (16, "HND", 1), (5, "NHD", 2)):
     c = reference.Caches(random, 2, page)
     q, k, v = (x.astype(BF16) for x in (c.q, c.k, c.v))
@@ -83,7 +84,7 @@ for page, layout, of_page in ((16, "NHD", 2), (16, "HND", 1), (5, "NHD", 2)):
         with kit.refused(text):
             pb.decode(q, *caches, c.lengths, c.table, cache_layout=layout, device="emulator", **words)
 
-# Mixed batches: all of a prompt, one query, none, and a part of a prompt.
+# Tests mixed batches: a whole prompt, one query, no query, and a part of a prompt.
 counts = [100, 1, 5]
 offsets = np.cumsum([0, *counts], dtype=np.int32)
 for page, layout, is_e4m3 in ((0, "NHD", False), (16, "HND", False), (5, "NHD", True), (16, "NHD", True)):
@@ -92,7 +93,7 @@ for page, layout, is_e4m3 in ((0, "NHD", False), (16, "HND", False), (5, "NHD", 
     q, sinks = c.q.astype(BF16), np.array([0.5, -1, 2, 0], np.float32)
     k, v = (x.astype(E4M3 if is_e4m3 else BF16) for x in (c.k, c.v))
     exact = (x.astype(np.float64) * (by[:, None] if is_e4m3 else 1) for x in (k, v))
-    expected, expected_lse = reference.decoded(q.astype(np.float64), *exact, c.lengths, c.table, sinks=sinks)  # these are the last ones
+    expected, expected_lse = reference.decoded(q.astype(np.float64), *exact, c.lengths, c.table, sinks=sinks)  # queries of the last keys
     caches = (k, v) if layout == "NHD" else (np.ascontiguousarray(x.swapaxes(1, 2)) for x in (k, v))
     packed = np.concatenate([q[b, 100 - count:] for b, count in enumerate(counts)])
     o, lse = pb.decode(packed, *caches, c.lengths, c.table, query_offsets=offsets, max_queries=100, sinks=sinks, cache_layout=layout,
@@ -112,13 +113,13 @@ for words, text in ((dict(q=q), "q: 4 dimensions; with query_offsets it must be"
 with kit.refused("packed queries over caches need query_offsets, max_queries and key_lengths, but no key_offsets"):
     pb.attention(packed, k, v, query_offsets=offsets, key_offsets=offsets, max_queries=100, key_lengths=c.lengths, device="emulator")
 
-# Trees of tokens: each query sees the tokens that lead to it, here those of numbers halved.
+# Tests trees of tokens. In one sequence, each query sees itself and its ancestors, and the parent of token i is (i - 1) // 2.
 ancestors = np.zeros(9, np.int32)
 for i in range(9):
     ancestors[i] = 1 << i | (ancestors[(i - 1) // 2] if i else 0)
 masks = np.stack([ancestors, ancestors[::-1], random.integers(0, 1 << 9, 9)]).astype(np.int32)
 for page, layout, words in ((0, "NHD", {}), (16, "HND", {"window": 20}), (5, "NHD", {"softcap": 4.0})):
-    c = reference.Caches(random, 9, page)  # of 100, 7 and 33 keys
+    c = reference.Caches(random, 9, page)  # 100, 7 and 33 keys
     q, k, v = (x.astype(BF16) for x in (c.q, c.k, c.v))
     exact = dict(words, window=(words["window"], -1)) if "window" in words else words
     expected, expected_lse = reference.decoded(*(x.astype(np.float64) for x in (q, k, v)), c.lengths, c.table, masks, **exact)
@@ -139,7 +140,7 @@ for words, text in ((dict(tree_mask=masks[:2]), "tree_mask: [2,9] of s32; it mus
     with kit.refused(text):
         pb.decode(**{"q": q, "k_cache": k, "v_cache": v, "seq_lens": c.lengths, "block_table": c.table, "device": "emulator", **words})
 
-# A scale of 0 makes scores or values 0.
+# Tests that a scale of 0 makes scores or values 0.
 for page, k_scale, v_scale in ((16, 0.0, 1.0), (0, 0.0, 0.5), (5, 1.0, 0.0)):
     c = reference.Caches(random, 2, page)
     q, k, v = c.q.astype(BF16), c.k.astype(E4M3), c.v.astype(E4M3)
@@ -150,14 +151,14 @@ for page, k_scale, v_scale in ((16, 0.0, 1.0), (0, 0.0, 0.5), (5, 1.0, 0.0)):
     check(o, expected, 2**-6, "a scale of 0", page)
     check(lse, expected_lse, 1e-4, "a scale of 0", page)
 
-# A sequence has no more keys than max_seq_len, whatever pages there are.
+# Tests that a sequence has at most max_seq_len keys, even if it has more pages.
 c = reference.Caches(random, 1, 5)
 q, k, v = (x.astype(BF16) for x in (c.q, c.k, c.v))
 for most in (1, 23, c.lengths.max() - 1, c.lengths.max()):
     expected, _ = reference.decoded(*(x.astype(np.float64) for x in (q, k, v)), np.minimum(c.lengths, most), c.table)
     check(pb.decode(q, k, v, c.lengths, c.table, max_seq_len=int(most), device="emulator"), expected, 2**-6, "max_seq_len", most)
 
-# Checks that decode() multiplies by the scales by which append() has divided.
+# Checks that decode() multiplies by the scales that append() has divided by.
 tokens, rows, by = 20, 8, np.array([0.3, 0.7], np.float32)
 k, v = random.standard_normal((2, tokens, 2, 32)).astype(BF16)
 caches = pb.append(k, v, *(np.zeros((4, rows, 2, 32), E4M3) for _ in range(2)), np.arange(tokens, dtype=np.int32) + rows, k_scale=by,
@@ -196,7 +197,7 @@ for words, text in ((dict(seq_lens=None), "seq_lens is None"),
         pb.decode(**{"q": q, "k_cache": k, "v_cache": v, "seq_lens": c.lengths, "block_table": c.table, "device": "emulator", **words})
 kit.check(pb.decode(q[:0], k, v, c.lengths[:0], c.table[:0], device="emulator").shape == (0, *q.shape[1:]), "no sequences")
 
-# The rows of a cache are keys, and their first columns are the values.
+# Tests caches whose rows are keys, with the values in their first columns.
 masks = masks[:, :3].copy()
 for page, queries, words in ((0, 1, {}), (16, 2, {}), (64, 3, {"window": 20}), (16, 3, {"tree_mask": masks})):
     c = reference.Caches(random, queries, page, columns=320, heads=6, key_heads=1)
@@ -207,11 +208,11 @@ for page, queries, words in ((0, 1, {}), (16, 2, {}), (64, 3, {"window": 20}), (
     o, lse = pb.mla_decode(q, kv[:, :, 0], c.lengths, c.table, scale=0.1, return_lse=True, device="emulator", **words)
     check(o, expected, 2**-6, "mla", page, queries, words)
     check(lse, expected_lse, 1e-4, "mla", page, queries, words)
-    if queries == 1:  # without its dimension, and with one of heads
+    if queries == 1:  # without the dimension of queries, and with a single head
         out = np.empty_like(o[:, 0])
         found = pb.mla_decode(q[:, 0], kv, c.lengths, c.table, scale=0.1, out=out, device="emulator")
         kit.check(found is out and np.array_equal(out, o[:, 0]), "mla", page)
-# These rows have 8 bits for each value.
+# Tests rows with 8 bits for each value.
 for page, words in ((0, {}), (16, {"window": 20})):
     c = reference.Caches(random, 2, page, columns=576, heads=6, key_heads=1)
     rows, keys = reference.byte_rows(random, c.k)

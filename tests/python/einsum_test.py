@@ -1,5 +1,5 @@
-"""Tests contractions by name against numpy.einsum, on the emulator: letters, strides and types, refused calls, and the gradients of
-PyTorch's and JAX's, if this Python has them."""
+"""Tests contractions by name against numpy.einsum, on the emulator: letters, strides and types, and refused calls. Also tests the gradients
+of PyTorch and JAX, if this Python has them."""
 import importlib.util
 import itertools
 import os
@@ -33,14 +33,14 @@ def refused(word, *arguments, **words):
         kit.check(False, f"not refused: {word}")
 
 
-# Whole numbers below 2^8 are the same in all types, and so are their sums.
+# Integers below 2^8 are exact in all types, and so are their sums.
 for subscripts, a, b in (("mbk,nbk->mnb", (20, 6, 32), (24, 6, 32)), ("abk,nk->ban", (3, 20, 24), (16, 24)), ("xk,ky", (9, 17), (17, 5)),
                          ("bm,bn->bmn", (3, 8), (3, 16)), ("mk,k->m", (20, 24), (24,)), ("mk,mk->", (4, 8), (4, 8)), ("m,n->nm", (8,), (16,)),
                          ("mkb,nkb->mnb", (8, 16, 3), (16, 16, 3))):
     a, b = drawn(a), drawn(b)
     d = pb.einsum(subscripts, a, b, out_dtype="f32", device="emulator")
     kit.check(np.array_equal(d, expected(subscripts, a, b)), subscripts)
-# Returns any order and any steps, including negative ones.
+# Tests any order of dimensions and any steps, including negative ones.
 a, b = drawn((10, 40, 3))[:, ::-1][:, ::2].transpose(1, 2, 0), drawn((20, 9, 10))
 out = np.zeros((9, 3), np.float32).T
 kit.check(pb.einsum("kbm, knm -> bn", a, b, out=out, device="emulator") is out)
@@ -96,7 +96,7 @@ if importlib.util.find_spec("torch"):
     wanted = 2 * (b.double().t() @ b.double()).sum(0)
     kit.check(torch.allclose(twice.double(), wanted.expand(4, 16), rtol=2e-2, atol=2e-2 * wanted.abs().max()), "a second derivative")
     kit.check(torch.func.jacrev(of_a)(a).shape == (4, 8, 4, 16), "torch.func.jacrev")
-    with kit.refused("jvp", kind=NotImplementedError):  # A tangent would be lost.
+    with kit.refused("jvp", kind=NotImplementedError):  # otherwise, a tangent would be lost
         torch.func.jvp(of_a, (a,), (a,))
     with torch.autocast("cpu", torch.bfloat16):
         kit.check(pb.einsum("mk,nk->mn", a.float(), b.float(), device="emulator").dtype == torch.bfloat16, "autocast")

@@ -1,4 +1,4 @@
-"""Runs the examples for users of PyTorch and JAX, on two processes or devices of the CPU or on one: examples_test.py FOLDER-OF-EXAMPLES"""
+"""Runs the examples for users of PyTorch and JAX, on one or two processes or CPU devices: examples_test.py FOLDER-OF-EXAMPLES"""
 import os
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import kit
 
 TWO_PROCESSES = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "--rdzv-backend", "c10d",
                  "--rdzv-endpoint", "localhost:0"]
-EXAMPLES = (  # their name, how they are started, and how often they print which words
+EXAMPLES = (  # name, framework, command, words of the output, and their number
     ("tensor_parallel", "torch", TWO_PROCESSES, "errors", 2), ("tensor_parallel", "jax", [], "errors", 1),
     ("expert_parallel", "torch", TWO_PROCESSES, "off by", 5), ("experts", "torch", [], "off by", 5),
     ("experts", "jax", [], "off by", 5), ("serve", "torch", [], "off by", 2))

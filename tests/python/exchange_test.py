@@ -1,5 +1,5 @@
-"""Tests how the extension uses a framework on a GPU, with a framework and a driver of the tests' own: its stream in every call, memory for
-results, which is freed if a call is refused; and the cost of a call.
+"""Tests how the extension uses a framework on a GPU, with a fake framework and a mock driver: the framework's stream in every call, memory
+for results (which is freed if a call is refused), and the cost of a call.
 
   exchange_test.py FOLDER MOCK   the folder of fake_framework, and the driver
 """
@@ -16,7 +16,7 @@ import struct_kernel
 sys.path.insert(0, sys.argv[1])
 import fake_framework as framework  # noqa: E402
 
-framework.open(sys.argv[2], (128, 128, 128, 4, 4, 4))  # of a product
+framework.open(sys.argv[2], (128, 128, 128, 4, 4, 4))  # parameters of a product's kernel
 from ptxbuilder import _ext  # noqa: E402
 
 BF16, F16, F32, F64 = (4, 16), (2, 16), (2, 32), (2, 64)
@@ -47,7 +47,7 @@ def product(a, b, out=None, activation=None, out_dtype=None, device=None, is_bel
 
 
 def change(call):
-    """Returns by how much a call changed the counters, and its result."""
+    """Returns how a call has changed the counters, and the call's result."""
     before = framework.seen()
     given = call()
     after = framework.seen()
@@ -55,7 +55,7 @@ def change(call):
 
 
 a, b, d = tensor(1), tensor(2), tensor(3)
-product(a, b, d)  # compiles
+product(a, b, d)  # compiles the kernel
 for stream in (0, 77, 2):
     framework.set_stream(stream)
     seen, launched_on, given = change(lambda: product(a, b, d))
@@ -65,7 +65,7 @@ kit.check(seen == {"launches": 1, "allocated": 1, "streams_asked": 1} and type(g
 seen, _, given = change(lambda: [product(a, b) for _ in range(3)] and None)
 kit.check(seen["allocated"] == 0, "results are freed with their last reference", seen)
 
-# Nothing is launched, and no result remains, if something else must handle the call.
+# If something else must handle a call, nothing is launched and no result remains.
 for what, call in (("a mode", lambda: (modes.__setitem__(0, 1), product(a, b), modes.__setitem__(0, 0))[1]),
                    ("a type that is none", lambda: product(tensor(1, dtype=F64), tensor(2, dtype=F64))),
                    ("two types", lambda: product(a, tensor(2, dtype=F16))), ("shapes", lambda: product(a, tensor(2, 500))),
@@ -106,7 +106,7 @@ kit.check(product(a, b, add_to_rows=index) is NotImplemented and not asked, "row
 kit.check(product(a, b, d, add_to_rows=index) is NotImplemented and asked, "sums in no order", asked)
 asked.clear()
 kit.check(change(lambda: product(a, b, d))[0]["launches"] == 1 and not asked, "a product repeats to the bit", asked)
-# torch.jit.trace is checked through Python, and through the address of PyTorch's state.
+# The extension checks for torch.jit.trace through Python, and through the address of PyTorch's state.
 state = ctypes.c_void_p(None)
 where = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(state))
 for is_known in (False, True):
@@ -123,7 +123,7 @@ with kit.refused("B: its memory is on device 1 of type 2, but the product's devi
 seen, launched_on, _ = change(lambda: _ext.product(a, b, d, 1.0, 0.0, 0, 0, 0, None, 99, *NONE))
 kit.check(seen["streams_asked"] == 0 and launched_on == 99, "a stream that is given", seen, launched_on)
 
-# Convolutions of images whose channels are last; with windows of one pixel their kernel is that of the product above.
+# Tests convolutions of images whose channels are last. With windows of one pixel, their kernel is that of the product above.
 x, w = framework.image(1 << 32, 8, 512, 8, 8, False), framework.image(2 << 32, 512, 512, 1, 1, False)
 
 
@@ -149,8 +149,9 @@ for what, call in (("channels first in memory", lambda: convolution(x=framework.
     seen, _, given = change(call)
     kit.check(given is NotImplemented and seen["launches"] == seen["allocated"] == 0, what, seen, given)
 
-# Calls of ranks find the exchange memory that was kept for their group, GPU, stream and use, and give back to Python what has none, what is
-# on another stream than the last calls, and what the library refuses. NotImplemented becomes an exception where Python has made all ready.
+# Calls of ranks find the exchange memory that was stored for their group, GPU, stream and use. They return to Python if there is no such
+# memory, if they are on a stream other than that of the last calls, or if the library refuses them. If Python has prepared everything,
+# NotImplemented becomes an exception.
 ABOVE, BELOW, READY = range(3)
 group, kept_bytes, ends = object(), 16 << 20, framework.tensor(6 << 32, 0, 32, 4, 1, 0)
 framework.open(sys.argv[2], (8, 8, 8, 8, 4, 4, 4, 8, 8, 8, 4, 8))
@@ -188,7 +189,7 @@ framework.open(sys.argv[2], (128, 8, 128, 128, 128, 8, 8, 4, 4, 4, 4))
 seen, _, given = change(gathered)
 kit.check(seen["launches"] == seen["allocated"] == 1 and framework.dims(given)[0][:2] == (128, 64), seen)
 given = None
-keep(1, 1000)  # It replaces what was kept.
+keep(1, 1000)  # replaces the stored memory
 grad[0] = True
 kit.check(change(gathered)[0]["launches"] == 1, "gradients are on, but nothing asks for one")
 grad[0] = False
@@ -212,9 +213,10 @@ for words, call in (("exchange memory of rank 0 has 1000 B", norm),
     with kit.refused(words):
         call(way=READY)
 keep(1)
-framework.open(sys.argv[2], ())  # The mock looks at no parameters of the kernels that take turns below.
+framework.open(sys.argv[2], ())  # the mock ignores the parameters of the kernels below, which alternate
 
-# A call without a launch, which has no rows; the bound is loose, as others work here at the same time.
+# Tests the cost of calls, with and without a launch. The call without a launch has no rows. The bounds are loose, because other programs
+# may be running.
 none, none_out = tensor(1, 0), tensor(3, 0)
 kit.check(change(lambda: product(none, b, none_out))[0]["launches"] == 0)
 for name, call in (("a product on the mock", lambda: product(a, b, d)), ("one without rows", lambda: product(none, b, none_out)),
@@ -227,7 +229,7 @@ for name, call in (("a product on the mock", lambda: product(a, b, d)), ("one wi
         times.append((time.perf_counter() - begin) / 200 * 1e6)
     print(f"{name}: {min(times):.2f} us")
     kit.check(min(times) < 20, name, min(times))
-# This tests a loaded kernel; in a forked child nothing reaches the driver.
+# Tests a loaded kernel. In a forked child, nothing must reach the driver.
 framework.open(sys.argv[2], (24, 8, 4))
 program, _ = _ext.program(struct_kernel.files(), None, 0, "")
 
@@ -238,7 +240,7 @@ def launch():
 
 
 kit.check(change(launch)[0]["launches"] == 1, "a kernel that was loaded")
-# This tests XLA's handlers: a handler that XLA does not capture waits for scalars in the GPU's memory.
+# Tests XLA's handlers. A handler that XLA does not capture waits for scalars in the GPU's memory.
 known, waiting = (_ext.handlers()[name, "CUDA"] for name in ("ptxbuilder_kernel", "ptxbuilder_kernel_waits"))
 kit.check(framework.may_be_captured(known) and not framework.may_be_captured(waiting))
 count, bias = ctypes.c_int32(32), ctypes.c_float(1.5)

@@ -1,5 +1,5 @@
-// A framework of the tests' own, whose tensors claim to be on GPUs: the Python module fake_framework, on the
-// driver mock_libcuda.cpp, so that the extension's requests to a framework can be counted without a GPU.
+// Implements the Python module fake_framework, whose tensors claim to be on GPUs, on the driver
+// mock_libcuda.cpp. Tests can count the extension's requests to a framework without a GPU.
 #define Py_LIMITED_API 0x030a0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -24,7 +24,7 @@ struct Tensor {
   PyObject_HEAD;
   ptxb_tensor tensor;
   int64_t shape[4], strides[4];
-  managed_tensor* owned;  // of a result
+  managed_tensor* owned;  // the memory of a result
 };
 
 PyTypeObject* tensor_type;
@@ -33,7 +33,7 @@ struct {
   ptxbuilder::runtime::cu::Status (*retain)(ptxbuilder::runtime::cu::Context*, int);
   ptxbuilder::runtime::cu::Status (*make_current)(ptxbuilder::runtime::cu::Context);
 } driver_calls;
-// The requests to the framework: existing memory, and streams.
+// Counts requests to the framework: existing memory, and streams.
 int allocated = 0, streams_asked = 0;
 void* current = nullptr;
 uintptr_t next_address = uintptr_t{1} << 40;
@@ -109,7 +109,7 @@ PyObject* make_tensor(PyObject*, PyObject* args) {
   return reinterpret_cast<PyObject*>(t);
 }
 
-// image(address, images, channels, lines, pixels, channels first in memory): of f16, on the first GPU.
+// image(address, images, channels, lines, pixels, channels first in memory): an f16 image on the first GPU.
 PyObject* make_image(PyObject*, PyObject* args) {
   unsigned long long address;
   long long n, c, h, w;
@@ -130,8 +130,8 @@ PyObject* dims(PyObject*, PyObject* tensor) {
                        t.strides[1], t.strides[2], t.strides[3]);
 }
 
-// open(mock, sizes of a kernel's parameters): opening libcuda.so.1 from now on returns the mock. It may be
-// called again for other sizes.
+// open(mock, sizes of a kernel's parameters): makes later openings of libcuda.so.1 return the mock. It may be
+// called again with other sizes.
 PyObject* open_driver(PyObject*, PyObject* args) {
   const char* path;
   PyObject* sizes;
@@ -177,8 +177,9 @@ PyObject* may_be_captured(PyObject*, PyObject* capsule) {
   return PyBool_FromLong(metadata.traits & FFI_COMMAND_BUFFER);
 }
 
-// run_kernel(handler, program, arguments, buffers) of the handler of kernels, on the first GPU with a grid of
-// one CTA; buffers are (XLA's type, address, elements, or -1 of a scalar). Returns an error's words or None.
+// run_kernel(handler, program, arguments, buffers): runs the handler of kernels on the first GPU, with a grid
+// of one CTA. Each buffer is (XLA's type, address, elements), with -1 elements for a scalar. Returns an error
+// message or None.
 PyObject* run_kernel(PyObject*, PyObject* args) {
   PyObject *capsule, *words, *given;
   const char* program;
@@ -226,13 +227,13 @@ PyObject* run_kernel(PyObject*, PyObject* args) {
   return PyUnicode_FromString(error.c_str());
 }
 
-// capture(is_on): captures all streams, during which nothing may wait.
+// capture(is_on): starts or ends a capture of all streams, during which nothing may wait.
 PyObject* set_capturing(PyObject*, PyObject* is_on) {
   driver->capturing = PyObject_IsTrue(is_on);
   Py_RETURN_NONE;
 }
 
-// parameters(): the first 8 bytes of each, of the last launch.
+// parameters(): the first 8 bytes of each parameter of the last launch.
 PyObject* parameters(PyObject*, PyObject*) {
   PyObject* all = PyList_New(0);
   for (uint64_t bits : driver->parameters) {

@@ -1,9 +1,10 @@
-"""Tests gradients of f16 operands if the result is f32: the incoming gradient is beyond the range of f16; on the CPU, with the emulator.
+"""Tests gradients of f16 operands when the result is f32 and the incoming gradient exceeds the range of f16. Runs on the CPU, with the
+emulator.
 
   gradient_range_test.py
 """
 import kit
-from torch_kit import by_compiler, check  # first: it finds a PyTorch
+from torch_kit import by_compiler, check  # imported first, because it finds a PyTorch
 import ptxbuilder as pb
 import torch
 
@@ -27,7 +28,7 @@ def last(x):
     return x.contiguous(memory_format=torch.channels_last)
 
 
-# Each case has the product, the same in float64, and the shapes of its operands.
+# Each case has the product, the same product in float64, and the shapes of its operands.
 CASES = {
     "matmul": (lambda a, b: pb.matmul(a, b, out_dtype=torch.float32, device="emulator"), torch.matmul, ((40, 24), (24, 32))),
     "broadcast": (lambda a, b: pb.matmul(a, b, out_dtype=torch.float32, alpha=0.5, device="emulator"),
@@ -41,7 +42,7 @@ CASES = {
                ((2, 16, 6, 5), (8, 16, 3, 3))),
 }
 for name, (ours, exactly, shapes) in CASES.items():
-    # Products of the large gradients and the small operands are in the range of f16, and so are those of small and large.
+    # Products of large gradients and small operands are in the range of f16, and so are products of small gradients and large operands.
     for size in (1e6, 1.0, 1e-7):
         operands = [drawn(*shape, by=min(max(1 / size, 1e-4), 1e3)).requires_grad_() for shape in shapes]
         doubled = [x.detach().double().requires_grad_() for x in operands]
@@ -53,7 +54,7 @@ for name, (ours, exactly, shapes) in CASES.items():
                 kit.check(got.dtype == torch.float16, name, got.dtype)
                 check(got, exact, 2**-9, name, size, tuple(x.shape), way)
 
-# Gradients of bf16 results are beyond the range of f16 too.
+# Gradients of bf16 results may exceed the range of f16, too.
 x = drawn(24, 16, by=1e-3).requires_grad_()
 for ours, to in ((lambda x, w: pb.matmul(x, w, out_dtype=torch.bfloat16, device="emulator"), lambda x: x),
                  (lambda x, w: pb.einsum("mk,kn->mn", x, w, out_dtype=torch.bfloat16, device="emulator"), lambda x: x),
@@ -66,7 +67,7 @@ for ours, to in ((lambda x, w: pb.matmul(x, w, out_dtype=torch.bfloat16, device=
     found, = torch.autograd.grad(y, x, weight.reshape(y.shape))
     check(found, weight.double() @ w.double().t(), 2**-9, "of a bf16 result")
 
-# Tests the second derivative, and gradients of each batch; zeros stay zeros, and an infinite element does not affect other rows.
+# Tests the second derivative, and gradients of each batch. Zeros must stay zeros, and an infinite element must not affect other rows.
 product, _, shapes = CASES["matmul"]
 a, b = (drawn(*shape, by=1e-3).requires_grad_() for shape in shapes)
 c, d = (x.detach().double().requires_grad_() for x in (a, b))

@@ -1,4 +1,5 @@
-"""Convolutions of JAX's arrays on the CPU: windows, types, jax.jit, derivatives and second ones against JAX's own, and what is refused."""
+"""Tests convolutions of JAX arrays on the CPU: windows, types, jax.jit, first and second derivatives compared with JAX's own, and refused
+calls."""
 import jax_cpu  # noqa: F401
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import kit
 import ptxbuilder as pb
 from jax_kit import check, drawn, wide
 
-jax.config.update("jax_enable_x64", True)  # The reference is of float64.
+jax.config.update("jax_enable_x64", True)  # the reference uses float64
 ACTIVATIONS = {None: lambda z: z, "relu": jax.nn.relu, "gelu": lambda z: jax.nn.gelu(z, approximate=True)}
 
 
@@ -42,7 +43,7 @@ for of_x, of_w, words in (((2, 16, 7, 6), (8, 16, 3, 3), {"padding": 1, "activat
         kit.check(got.dtype == like.dtype, words, "the type of the gradient of", name)
         check(got, right, 2**-6, words, "the gradient of", name)
 
-# Results of other types, operands of numpy's, and an array whose channels are last, which is not copied under jax.jit.
+# Tests results of other types, numpy operands, and an array with channels last, which is not copied under jax.jit.
 x, w = drawn(2, 16, 6, 5, dtype=jnp.float16), drawn(16, 16, 3, 3, dtype=jnp.float16)
 check(pb.conv2d(x, w, out_dtype="f32"), exactly(*doubled(x, w)), 1e-5, "f32")
 check(pb.conv2d(x, np.asarray(w), device="emulator"), exactly(*doubled(x, w)), 2**-11, "an array of numpy's")
@@ -58,14 +59,14 @@ none = jnp.zeros((0, 16, 6, 5), jnp.float16)
 of_none = jax.grad(lambda x, w: pb.conv2d(x, w).astype(jnp.float32).sum(), (0, 1))(none, w)
 kit.check(of_none[0].shape == none.shape and not of_none[1].any(), "no images")
 
-# The batch on two devices: the gradient of w is summed over them.
+# The batch is divided between two devices, so the gradient of w is summed over them.
 mesh, P = jax.sharding.Mesh(np.array(jax.devices()), ("n",)), jax.sharding.PartitionSpec
 of_two = jax.shard_map(lambda x, w: pb.conv2d(x, w), mesh=mesh, in_specs=(P("n"), P()), out_specs=P("n"))
 check(jax.jit(of_two)(x, w), exactly(*doubled(x, w)), 2**-11, "two devices")
 check(jax.jit(jax.grad(lambda w: of_two(x, w).astype(jnp.float32).sum()))(w), jax.grad(lambda w: exactly(*doubled(x), w).sum())(*doubled(w)),
       2**-9, "w's gradient of two devices")
 
-# Second derivatives, also where the incoming gradient of the first has none, as that of a sum does.
+# Tests second derivatives, even if the incoming gradient of the first has no gradient itself, as for a sum.
 for words in ({"padding": 1}, {"stride": 2, "padding": 1, "groups": 2}, {"dilation": 2, "padding": 2}):
     x, w = drawn(2, 16, 6, 5), drawn(16, 16 // words.get("groups", 1), 3, 3)
     for loss in (jnp.sum, lambda y: 0.01 * (y**3).sum()):
@@ -78,7 +79,7 @@ for words in ({"padding": 1}, {"stride": 2, "padding": 1, "groups": 2}, {"dilati
         for got, right in zip(twice(pb.conv2d, x, w), twice(exactly, *doubled(x, w))):
             check(got, right, 1e-2, words, "second derivative")
 
-# A gradient that the hardware does not make is refused when it is asked for, and w's is not.
+# A gradient that the hardware cannot compute is refused when it is requested, while the gradient of w is not refused.
 x, w = drawn(1, 8, 1, 300), drawn(8, 8, 1, 200)
 
 

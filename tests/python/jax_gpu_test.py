@@ -1,6 +1,6 @@
-"""Tests JAX's arrays on a GPU: jit, a chain in a command buffer, grad, vmap and shard_map, against float64.
+"""Tests the package with JAX arrays on a GPU: jit, a chain in a command buffer, grad, vmap and shard_map, compared with float64.
 
-  jax_gpu_test.py FOLDER   with saxpy.cubin and saxpy.json in it
+  jax_gpu_test.py FOLDER   which holds saxpy.cubin and saxpy.json
 """
 import os
 import subprocess
@@ -40,15 +40,15 @@ for dtype, words in ((jnp.float16, {}), (jnp.float8_e4m3fn, {}), (jnp.float8_e5m
             check(pb.matmul(a, b, transpose_a=turn_a, transpose_b=turn_b, **words),
                   (wide(a).T if turn_a else wide(a)) @ (wide(b).T if turn_b else wide(b)), 2**-8, dtype, turn_a, turn_b)
 
-# A chain of ten in one program, which XLA puts into a command buffer: right each time, with other arguments too.
+# Tests a chain of ten products in one program, which XLA puts into a command buffer. Every run must be right, even with new arguments.
 chain = jax.jit(lambda x, w: [x := pb.matmul(x, w, activation="relu") for _ in range(10)][-1])
 steps = jax.jit(lambda x, w: [x := jnp.maximum(jnp.matmul(x, w, preferred_element_type=jnp.float32), 0).astype(x.dtype)
                               for _ in range(10)][-1])
 for _ in range(5):
     x, w = drawn(512, 512), drawn(512, 512) / 20
-    check(chain(x, w), steps(x, w), 2**-5, "a chain of ten")  # ten roundings of each
+    check(chain(x, w), steps(x, w), 2**-5, "a chain of ten")  # each chain rounds ten times
     check(chain(x, w), chain(x, w), 0)
-odd = jax.jit(lambda x, w: pb.matmul(pb.matmul(x, w), w))  # k = 333: operands are copied through workspaces
+odd = jax.jit(lambda x, w: pb.matmul(pb.matmul(x, w), w))  # k is 333, so operands are copied through workspaces
 for _ in range(4):
     x, w = drawn(333, 333), drawn(333, 333) / 16
     check(odd(x, w), wide(x) @ wide(w) @ wide(w), 2**-7, "workspaces in a command buffer")
@@ -56,7 +56,7 @@ scanned = jax.jit(lambda x, w: jax.lax.scan(lambda x, _: (pb.matmul(x, w), None)
 x, w = drawn(256, 256), drawn(256, 256) / 16
 check(scanned(x, w), np.linalg.multi_dot([wide(x)] + [wide(w)] * 6), 2**-6, "in a scan")
 
-# Gradients and batches.
+# Tests gradients and batches.
 activations = reference.activations(jnp)
 for name, function in activations.items():
     operands = drawn(240, 720), drawn(720, 400), drawn(240, 400), drawn(400)
@@ -82,11 +82,11 @@ spec = jax.sharding.PartitionSpec
 check(jax.jit(jax.shard_map(pb.matmul, mesh=mesh, in_specs=(spec("x"), spec()), out_specs=spec("x")))(a[0], b),
       wide(a[0]) @ wide(b), 2**-8, "shard_map")
 
-# Tests the other operands: scales, the amax, gates and slopes, and D of 8 bits; their gradients and batches are jnp's functions.
+# Tests the other operands: scales, the amax, gates and slopes, and a D of 8 bits. Gradients and batches are compared with functions of jnp.
 check_beside(pb)
 left, right, rows, columns = drawn(256, 320), drawn(320, 384), jnp.asarray(random.standard_normal(256), jnp.float32), drawn(384, dtype=jnp.float32)
 gated = jax.jit(lambda a, rows, alpha: pb.matmul(a, right, scale_a=rows, scale_b=columns, alpha=alpha, activation="silu", gate=True, amax=True))
-for alpha in (1.0, -0.5, 2.0):  # several runs, of a command buffer from the second on
+for alpha in (1.0, -0.5, 2.0):  # XLA uses a command buffer in the second and later runs
     x = alpha * (wide(left) @ wide(right)) * wide(rows)[:, None] * wide(columns)
     expected = x[:, 0::2] / (1 + np.exp(-x[:, 0::2])) * x[:, 1::2]
     for _ in range(2):
@@ -105,7 +105,7 @@ w = drawn(6, 4, dtype=jnp.float32)
 check(jax.jit(jax.hessian(lambda w: (pb.matmul(w, w.T, tf32=True) ** 2).sum()))(w),
       jax.hessian(lambda w: (jnp.matmul(w, w.T, precision="highest") ** 2).sum())(w), 2**-7, "hessian")
 
-# Convolutions and their gradients.
+# Tests convolutions and their gradients.
 for of_x, of_w, words in (((4, 64, 28, 28), (96, 64, 3, 3), {"padding": 1}), ((2, 64, 29, 27), (64, 32, 3, 3), {"stride": 2, "groups": 2}),
                           ((2, 3, 32, 32), (64, 3, 7, 7), {"stride": 2, "padding": 3})):
     x, w, bias = drawn(*of_x), drawn(*of_w), drawn(of_w[0])
@@ -123,7 +123,7 @@ for of_x, of_w, words in (((4, 64, 28, 28), (96, 64, 3, 3), {"padding": 1}), ((2
     for name, got, right in zip(("x", "w", "bias"), back(grad), exactly_back(grad.astype(jnp.float32))):
         check(got, right, 2**-6, "conv2d's gradient of", name, words)
 
-# Attention.
+# Tests attention.
 for heads, key_heads, queries, keys, causal in ((4, 4, 300, 300, False), (8, 2, 257, 600, True)):
     q, k, v = drawn(2, queries, heads, 128), drawn(2, keys, key_heads, 128), drawn(2, keys, key_heads, 128)
     wq, wk, wv = (np.moveaxis(wide(x), 1, 2) for x in (q, k, v))
@@ -146,14 +146,14 @@ for heads, key_heads, queries, keys, causal in ((4, 4, 300, 300, False), (8, 2, 
     turned = [jnp.swapaxes(x, 1, 2) for x in (q, k, v)]
     check(jnp.swapaxes(pb.attention(*turned, causal=causal, layout="bhsd"), 1, 2), expected, 2**-7, "bhsd")
 
-# Any kernel.
+# Tests loaded kernels of any kind.
 saxpy = pb.load(f"{sys.argv[1]}/saxpy", updates=["y"])
 x, y = drawn(100000, dtype=jnp.float32), drawn(100000, dtype=jnp.float32)
 before = wide(y)
 twice = jax.jit(lambda x, y: saxpy(x=x, y=saxpy(x=x, y=y, alpha=2.0, count=x.size), alpha=3.0, count=x.size))
 for _ in range(3):
     check(twice(x, y), 5 * wide(x) + before, 1e-6, "saxpy")
-traced = jax.jit(lambda alpha, x, y, count: saxpy(x=x, y=y, alpha=2 * alpha, count=count - 1) + 1)  # which are computed before on the stream
+traced = jax.jit(lambda alpha, x, y, count: saxpy(x=x, y=y, alpha=2 * alpha, count=count - 1) + 1)  # scalars are computed on the stream
 for i in range(6):
     check(traced(float(i), x, y, x.size - i), 2 * i * wide(x) * (np.arange(x.size) < x.size - i - 1) + before + 1, 1e-6, "traced scalars", i)
 kit.check(np.array_equal(wide(y), before), "JAX's arrays are not written")
@@ -173,7 +173,7 @@ for columns, dtype in ((1000, jnp.bfloat16), (16384, jnp.bfloat16), (4097, jnp.f
                             for f, given in ((pb.rms_norm, (x, w)), (exact, far)))):
         check(got, wide(right), bound, "rms_norm", columns, dtype, "gradient")
 
-# Tests two GPUs: arrays of the second, and both at once under shard_map.
+# Tests two GPUs: arrays on the second GPU, and both GPUs under shard_map.
 if len(jax.devices()) < 2:
     print("left out: it needs two GPUs, and there is one")
 else:
@@ -212,8 +212,8 @@ for word, group in (("int4", 128), ("uint4", 64), ("int8", 0)):
         for got, exactly in zip(back(grad), (wide(grad) @ exact, wide(grad).sum(0))):
             check(got, exactly, 2**-7, "gradients by packed weights", word, group)
 
-# Checks that an error of the device names the kernel, the call that noticed it, its sizes, and how to learn more. It runs in a process of
-# its own.
+# Checks that an error of the device names the kernel, the call that noticed the error and its sizes, and tells how to learn more. The check
+# runs in a separate process.
 FAILING = """
 import os, sys, jax, jax.numpy as jnp, ptxbuilder as pb
 saxpy, x, a = pb.load(sys.argv[1] + "/saxpy", updates=["y"]), jnp.ones(4, jnp.float32), jnp.ones((512, 512), jnp.bfloat16)

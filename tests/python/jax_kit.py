@@ -1,4 +1,4 @@
-"""The tests of JAX share this module, on the CPU and on a GPU: random arrays, and comparison in float64."""
+"""Holds what the tests of JAX share, on the CPU and on a GPU: random arrays, and comparison in float64."""
 import jax
 import jax.numpy as jnp
 import kit
@@ -9,7 +9,7 @@ random = np.random.default_rng(7)
 
 
 def drawn(*shape, dtype=jnp.bfloat16):
-    # numpy converts: XLA would compile a conversion of each shape.
+    # numpy converts, because XLA would compile a conversion for each shape.
     return jnp.asarray(random.standard_normal(shape).astype(dtype))
 
 
@@ -25,7 +25,7 @@ def check(got, expected, bound, *words):
 
 
 def product_of(case):
-    """Returns a case of reference.PRODUCTS: arrays, the same in numpy's float64, words, and whether it has an amax."""
+    """Returns a case of reference.PRODUCTS: arrays, the same numbers in float64, arguments, and whether the case has an amax."""
     drawn_case, words = reference.drawn_product(case, random)
     tensors = {name: jnp.asarray(x.astype(jnp.dtype(kind))) for name, (x, kind) in drawn_case.items()}
     return tensors, {name: wide(x) for name, x in tensors.items()}, words, "amax" in case[4]
@@ -46,5 +46,5 @@ def check_beside(pb):
 
 
 def with_arrays(words):
-    """Returns the same, with numpy's arrays as JAX's."""
+    """Returns the arguments with numpy arrays replaced by JAX arrays."""
     return {name: jax.numpy.asarray(x) if isinstance(x, np.ndarray) else x for name, x in words.items()}

@@ -1,4 +1,4 @@
-"""Tests packed weights of JAX's arrays on the CPU: packed and unpacked, multiplied and differentiated against float64, and refused
+"""Tests packed weights with JAX arrays on the CPU: packed and unpacked, multiplied and differentiated, compared with float64, and refused
 calls."""
 import jax_cpu  # noqa: F401
 import jax
@@ -36,7 +36,7 @@ for *form, activation in CASES:
         kit.check(got.dtype == jnp.bfloat16)
         check(got, exactly, 2**-6, form, activation, "the gradient of", name)
 
-# Tests types: weights of 8-bit floats and rows of f16, whose range is less than that of the scales.
+# Tests types: weights of 8-bit floats, and rows of f16, whose range is smaller than that of the scales.
 w = np.asarray(random.standard_normal((72, 136)), jnp.float8_e4m3fn)
 for group, size in ((64, 1e6), (0, 1e-6), (128, 1.0)):
     s = (size * random.uniform(0.5, 2, (72, -(-136 // group) if group else 1))).astype(np.float32)
@@ -48,7 +48,7 @@ for group, size in ((64, 1e6), (0, 1e-6), (128, 1.0)):
     check(back(grad)[0], wide(grad) @ exact, 2**-6, group, "the gradient of A of f16")
     check(pb.packed_mm(a[0], packed, out_dtype="f32"), wide(a[0]) @ exact.T, 1e-5, group, "one row")
 
-# Some experts have no rows, and some rows no expert.
+# Some experts have no rows, and some rows belong to no expert.
 ends, index = np.array([0, 5, 5, 12], np.int32), np.searchsorted([0, 5, 5, 12], np.arange(15), side="right")
 for *form, activation in CASES[:2] + CASES[4:]:
     type, n, k, group, _ = form

@@ -1,4 +1,4 @@
-"""Tests products of JAX's arrays on the CPU, through the same XLA targets as on a GPU: jit, grad, vmap and shard_map against jnp."""
+"""Tests products of JAX arrays on the CPU, through the same XLA targets as on a GPU: jit, grad, vmap and shard_map, compared with jnp."""
 import jax_cpu  # noqa: F401
 import jax
 import jax.export
@@ -34,7 +34,7 @@ activations = reference.activations(jnp)
 kit.check(set(activations) == set(ACTIVATIONS) == set(_FUNCTIONS), activations, ACTIVATIONS, _FUNCTIONS)
 for i, name in enumerate(activations):
     for turn_a in (False, True):
-        turn_b = turn_a == (i % 2 == 0)  # every pair of the three occurs
+        turn_b = turn_a == (i % 2 == 0)  # every combination of two of these properties occurs
         a, b = drawn(*((72, 24) if turn_a else (24, 72))), drawn(*((40, 72) if turn_b else (72, 40)))
         operands = (a, b, drawn(24, 40), drawn(40))
         weight = wide(drawn(24, 40)).astype(np.float32)
@@ -43,7 +43,7 @@ for i, name in enumerate(activations):
             d = pb.matmul(a, b, c=c, bias=bias, alpha=0.5, beta=2.0, activation=name, transpose_a=turn_a, transpose_b=turn_b)
             return (d.astype(jnp.float32) * weight).sum()
 
-        # The chain rule gives the expected values; XLA would compile a gradient for each case.
+        # The expected values come from the chain rule, because XLA would have to compile a gradient for each case.
         p, q, *added = turned(wide(a), turn_a), turned(wide(b), turn_b), *map(wide, operands[2:])
         of_sum = weight * reference.slope(name, 0.5 * p @ q + 2 * added[0] + added[1])
         expected = turned(0.5 * of_sum @ q.T, turn_a), turned(0.5 * p.T @ of_sum, turn_b), 2 * of_sum, of_sum.sum(0)
@@ -52,7 +52,7 @@ for i, name in enumerate(activations):
             kit.check(x.dtype == jnp.bfloat16)
             check(x, y, 2**-7, turn_a, turn_b, name, operand)
 
-# Tests vmap of either operand and of both, along any dimension, in another vmap, before and after grad.
+# Tests vmap of either operand and of both, along any dimension, inside another vmap, and before and after grad.
 for in_a, in_b, a, b in ((0, None, (3, 24, 72), (72, 40)), (None, 0, (24, 72), (3, 72, 40)), (0, 0, (3, 24, 72), (3, 72, 40)),
                          (1, 2, (24, 3, 72), (72, 40, 3)), (None, 0, (2, 24, 72), (3, 72, 40)), (0, None, (3, 24, 72), (2, 72, 40))):
     a, b = drawn(*a), drawn(*b)
@@ -75,8 +75,8 @@ for transform in (lambda f: jax.vmap(jax.grad(total(f)), (0, None))(a[0], b[0]),
                   lambda f: jax.grad(lambda b: total(f)(a[0], b))(b[0])):
     check(transform(pb.matmul), jax.jit(lambda: transform(lambda a, b: (a.astype(jnp.float32) @ b.astype(jnp.float32))))(), 2**-7)
 
-# Tests forward mode for every operand, against its finite difference in float64; it agrees with reverse mode, and neither computes an
-# unnecessary product.
+# Tests forward mode for every operand against finite differences in float64. It must agree with reverse mode, and neither mode may compute
+# an unnecessary product.
 def dot(x, y):
     return sum((wide(p) * wide(q)).sum() for p, q in zip(x, y))
 
@@ -131,7 +131,7 @@ ours, theirs = energy(lambda x, y: pb.matmul(x, y, tf32=True, activation="silu")
 for transform in (jax.hessian, lambda f: jax.grad(lambda w: (jax.grad(f)(w) ** 2).sum())):
     check(jax.jit(transform(ours))(w), jax.jit(transform(theirs))(w), 2**-7, transform)
 
-# Tests two devices with rows each, and with columns and rows and a sum.
+# Tests two devices. First, each holds some rows of A; then each holds some columns of A and rows of B, and the products are summed.
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
 P = jax.sharding.PartitionSpec
 a, b = drawn(32, 64), drawn(64, 48)
@@ -169,7 +169,7 @@ for transform in (lambda f: jax.grad(f)(a8), lambda f: jax.jvp(f, (a8,), (a8,)))
 check(jax.grad(lambda s: pb.matmul(a8, b8, scale_a=s, out_dtype="f32").sum())(jnp.ones(32)), (wide(a8) @ wide(b8)).sum(1), 1e-5,
       "the gradient of 8 bits' scales")
 
-# Tests the other arguments, traced and not; A and B, plain and transposed; the amax is a second result.
+# Tests the other arguments, traced or not, with A and B plain and transposed. The amax is a second result.
 check_beside(pb)
 for case in reference.PRODUCTS:
     tensors, wide_ones, words, has_amax = product_of(case)
@@ -198,7 +198,7 @@ for case in reference.PRODUCTS:
     kit.check(abs(moved - dot(*zip(*((expected[name], tangents[name]) for name in tensors)))) < 2**-7 * scale, case, "jvp")
     for more in (dict(amax=True), dict(scale_result=jnp.ones(1)), dict(out_dtype="e4m3")):
         if "out_dtype" in more and {"bias", "c", "slope_of"} & set(tensors):
-            continue  # which are of another type then
+            continue  # these tensors have a different type if D is e4m3
         with kit.refused("not supported if a gradient of the product is requested"):
             jax.grad(lambda a: jnp.sum(jax.tree.leaves(pb.matmul(**{**tensors, **words, "a": a, **more}))[0].astype(jnp.float32)))(tensors["a"])
 rows, columns = jnp.asarray(random.standard_normal(32), jnp.float32), jnp.asarray(random.standard_normal(48), jnp.float32)
@@ -232,7 +232,7 @@ for words, text in ((dict(b=[[1.0]]), "B: it is <class 'list'>, but the other te
                     (dict(alpha=None), "alpha: None is a NoneType")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": b, **words})
-# Tests groups as in jax.lax.ragged_dot, and their gradients; and groups of k.
+# Tests groups as in jax.lax.ragged_dot, their gradients, and groups of k.
 ends = jnp.asarray(reference.ENDS)
 sizes = jnp.diff(ends, prepend=0)
 x, y = (jnp.asarray(random.standard_normal(shape), jnp.bfloat16) for shape in ((reference.ALL, 72), (5, 72, 56)))
@@ -322,7 +322,7 @@ check(pb.matmul(x[:reference.ROWS_OF_A], y, a_rows=rows, scale_a_1x128=of_rows, 
 with kit.refused("under jax.vmap"):
     jax.vmap(lambda x: pb.matmul(x, y, scale_a_1x128=of_x, scale_b_128x128=of_y))(x[None])
 
-# Sparse matrices.
+# Tests sparse matrices.
 w = jnp.asarray(reference.with_zeros(random, random.standard_normal((144, 200))), jnp.bfloat16)
 x = jnp.asarray(random.standard_normal((64, 200)), jnp.bfloat16)
 s = pb.compress_2_4(w)
@@ -341,7 +341,7 @@ symbolic = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, 64"), jnp.bfloat16
 with kit.refused("has symbols, but an operation is compiled for numbers"):
     jax.export.export(jax.jit(lambda a: pb.matmul(a, b)))(symbolic)
 
-# Tests gradients of f16 operands if the result is f32 or bf16: the incoming gradient is beyond the range of f16, or below it.
+# Tests gradients of f16 operands when the result is f32 or bf16 and the incoming gradient is above or below the range of f16.
 for name in ("f32", "bf16"):
     for size in (1e6, 1e-7):
         a, b = (drawn(*shape, dtype=jnp.float16) * jnp.float16(1e-3 if size > 1 else 1e2) for shape in ((24, 16), (16, 40)))

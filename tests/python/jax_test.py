@@ -1,6 +1,6 @@
-"""Tests attention and kernels with JAX's arrays on the CPU, through the same XLA targets as on a GPU; jax_product_test.py tests products.
+"""Tests attention and kernels with JAX arrays on the CPU, through the same XLA targets as on a GPU; jax_product_test.py tests products.
 
-  jax_test.py FOLDER   with saxpy.ptx and saxpy.json in it
+  jax_test.py FOLDER   which holds saxpy.ptx and saxpy.json
 """
 import sys
 
@@ -18,7 +18,7 @@ from jax_kit import check, drawn, wide, with_arrays
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
 P = jax.sharding.PartitionSpec
 
-# Tests attention: traced and not, batches with vmap, and heads on two devices.
+# Tests attention, traced or not, with batches by vmap, and with heads on two devices.
 for case in reference.CASES[:4] + reference.CASES[6:]:
     operands, words = [drawn(*shape) for shape in reference.shapes(case)], case[-1]
     expected, expected_lse = reference.attention(*map(wide, operands), **words)
@@ -45,15 +45,15 @@ cached = [jnp.asarray(x, jnp.bfloat16) for x in (caches.q[:, 0], caches.k, cache
 check(jax.jit(pb.decode)(*cached), reference.decoded(wide(cached[0])[:, None], *map(wide, cached[1:3]), caches.lengths, caches.table)[0][:, 0], 2**-7,
       "decode")
 mixed = jax.jit(lambda q, offsets: pb.decode(q, *cached[1:], query_offsets=offsets, max_queries=2))
-found = mixed(cached[0][jnp.array([0, 2])], jnp.array([0, 1, 1, 2], jnp.int32))  # one query, none and one
+found = mixed(cached[0][jnp.array([0, 2])], jnp.array([0, 1, 1, 2], jnp.int32))  # the sequences have one query, none and one
 expected_of_mixed = reference.decoded(wide(cached[0])[:, None], *map(wide, cached[1:3]), caches.lengths, caches.table)[0]
 check(found, expected_of_mixed[np.array([0, 2]), 0], 2**-7, "a mixed batch")
-of_tree = jax.jit(lambda q, masks: pb.decode(q[:, None], *cached[1:], tree_mask=masks))  # the second sees no key of its own
+of_tree = jax.jit(lambda q, masks: pb.decode(q[:, None], *cached[1:], tree_mask=masks))  # the second query sees none of the new keys
 masks = np.array([[1], [0], [1]], np.int32)
 expected_of_tree = reference.decoded(wide(cached[0])[:, None], *map(wide, cached[1:3]), caches.lengths, caches.table, masks)[0]
 check(of_tree(cached[0], jnp.asarray(masks)), expected_of_tree, 2**-7, "a tree of tokens")
 eights = [x.astype(jnp.float8_e4m3fn) for x in cached[1:3]]
-of_pages = jnp.linspace(0.5, 2, len(caches.k))[:, None]  # scales, with which rows of the first sequence replace its own
+of_pages = jnp.linspace(0.5, 2, len(caches.k))[:, None]  # scales of pages, which replace those of rows for the first sequence
 rows = np.concatenate([caches.table[0] * 16 + row for row in range(16)]).astype(np.int32)
 new = [jnp.asarray(np.nan_to_num(np.asarray(x, np.float32)).reshape(-1, *x.shape[2:])[rows], jnp.bfloat16) for x in cached[1:3]]
 put = jax.jit(lambda k, v, scale: pb.append(k, v, *eights, jnp.asarray(rows), k_scale=scale, v_scale=scale))
@@ -106,7 +106,7 @@ for function, text in ((lambda: pb.attention(q, k, v, out=q), "out: JAX's arrays
     with kit.refused(text):
         function()
 
-# Any kernel.
+# Tests loaded kernels of any kind.
 path = f"{sys.argv[1]}/saxpy"
 x, y = drawn(1000, dtype=jnp.float32), drawn(1000, dtype=jnp.float32)
 saxpy = pb.load(path, updates=["y"], device="emulator")
@@ -127,7 +127,7 @@ X, Y = drawn(8, 32, dtype=jnp.float32), drawn(8, 32, dtype=jnp.float32)
 check(jax.jit(lambda X, Y: tma(X=X, Y=Y, alpha=3.0) + 1)(X, Y), 3 * wide(X) + wide(Y) + 1, 1e-6, "saxpy_tma")
 by_rows = jax.shard_map(lambda x, y: saxpy(x=x, y=y, alpha=2.0, count=x.size), mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"))
 check(jax.jit(by_rows)(x, y), 2 * wide(x) + before, 1e-6, "saxpy on two devices")
-# Tests a struct's tensors, one written and one allocated.
+# Tests tensors in a struct, one that the kernel updates and one that the call allocates.
 scaled = pb.load(struct_kernel.files(), updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
 
 
@@ -145,8 +145,8 @@ with kit.refused("parameter 'p.x' takes a pointer of f32, but the argument is an
     scaled((32,), p=dict(x=x.astype(jnp.int32), n=1000, s=2.0, to=y), bias=1.0)
 with kit.refused("JAX must know what it changes"):
     pb.load(path, device="emulator")(x=x, y=y, alpha=2.0, count=1000)
-# Tests traced scalars, which are read when the call runs: of any type that represents them, in a struct, for each batch, and on each
-# device.
+# Tests traced scalars, which are read when the call runs. They may have any type that represents them, be in a struct, and differ for each
+# batch and each device.
 traced = jax.jit(lambda alpha, count: saxpy(x=x, y=y, alpha=alpha, count=count))
 for alpha, count in ((2.0, 1000), (2, np.uint8(200)), (jnp.bfloat16(-0.5), np.int16(300)), (np.float16(0.25), True)):
     check(traced(alpha, count), before + np.where(np.arange(1000) < int(count), float(alpha), 0) * wide(x), 1e-6, alpha, count)

@@ -1,4 +1,4 @@
-"""The tests of the Python package share this module."""
+"""Holds what the tests of the Python package share."""
 import contextlib
 import hashlib
 import os
@@ -11,32 +11,33 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 
 def pythons():
-    """This one, the environment that scripts/setup makes, and the one that PTXBUILDER_TEST_PYTHON names."""
+    """Returns this Python, the Python in the environment that scripts/setup creates, and the Python that PTXBUILDER_TEST_PYTHON names."""
     others = [os.path.join(TOP, "build/python/bin/python3"), os.environ.get("PTXBUILDER_TEST_PYTHON")]
     return [sys.executable, *(python for python in others if python and os.path.exists(python))]
 
 
 def python_with(*modules):
-    """Returns the first Python that has the modules, or None. They are searched for and not imported, which takes seconds for JAX."""
+    """Returns the first Python that has the modules, or None. Finds modules without importing them, because importing JAX takes seconds."""
     code = "import importlib.util, sys; sys.exit(None in map(importlib.util.find_spec, sys.argv[1:]))"
     return next((python for python in pythons() if subprocess.run([python, "-c", code, *modules]).returncode == 0), None)
 
 
 def use(*modules):
-    """Runs the test with the first Python that has the modules; skips it if there is none."""
+    """Runs the test with the first Python that has the modules, or skips it if there is none."""
     python = python_with(*modules)
     if python == sys.executable:
         return
     if python:
         os.execv(python, [python, *sys.argv])
     print(f"SKIPPED: no Python here has {' and '.join(modules)}")
-    sys.exit(77)  # ctest's code for a skipped test
+    sys.exit(77)  # ctest marks a test with this exit code as skipped
 
 
 def quick_xla():
-    """Returns the environment in which XLA takes the least time for programs that run once or twice."""
-    # Half of the time would go into programs that XLA has already compiled in the last run. Each test has its own folder, since two tests
-    # that run at once must not write one file, and each kind of CPU has its own, whose instructions the programs contain.
+    """Returns an environment in which XLA takes the least time for programs that run once or twice."""
+    # Half of the time would be spent on programs that XLA has already compiled in the last run. Each test has its own folder, because two
+    # tests that run at once must not write to one file. Each kind of CPU also has its own folder, because the programs contain its
+    # instructions.
     flags = re.search(r"^(?:flags|Features)\s*:(.*)", open("/proc/cpuinfo").read(), re.M)
     cpu = hashlib.sha256(flags[1].encode() if flags else b"").hexdigest()[:12]
     test = os.path.basename(sys.argv[0]).removesuffix(".py")
@@ -51,7 +52,7 @@ failures = 0
 
 
 def check(holds, *words):
-    """Counts and reports a failure; returns whether there is none."""
+    """Counts and reports a failure. Returns whether there is none."""
     global failures
     if not holds:
         failures += 1
@@ -62,7 +63,7 @@ def check(holds, *words):
 
 @contextlib.contextmanager
 def refused(*texts, kind=ValueError):
-    """Checks that the code inside raises with these words."""
+    """Checks that the code in its context raises an error that contains these words."""
     try:
         yield
     except kind as error:
@@ -78,7 +79,7 @@ def end():
 
 
 def in_threads(function, count):
-    """Calls function(0), function(1), .. at once; what one raises is raised."""
+    """Calls function(0), function(1), .. at once, and raises what any of them raises."""
     errors = []
 
     def one(index):

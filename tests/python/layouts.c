@@ -1,5 +1,5 @@
-/* The extension's own declarations of XLA's and DLPack's interfaces have the layouts of the headers: compiled
- * with -DXLA, -DDLPACK or both, this file prints nothing. See layouts_test.py. */
+/* Checks that the extension's own declarations of XLA's and DLPack's interfaces have the layouts of the
+ * headers. Compiled with -DXLA, -DDLPACK or both, this file prints nothing. See layouts_test.py. */
 #include <stddef.h>
 
 #include "kernels/python/src/exchange.h"

@@ -1,6 +1,6 @@
 """Compares the extension's declarations of XLA's and DLPack's interfaces with their headers: layouts_test.py CC TOP.
 
-jaxlib ships XLA's header, and PyTorch DLPack's; a header that no Python here has is left out, which is printed.
+jaxlib ships XLA's header, and PyTorch ships DLPack's. A header that no Python here has is left out, with a message.
 """
 import os
 import subprocess

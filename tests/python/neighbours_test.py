@@ -1,6 +1,6 @@
-"""Tests ptxbuilder in one process with packages that have an LLVM of their own, imported in any order; each of them compiles.
+"""Tests ptxbuilder in one process with packages that have their own LLVM. They are imported in any order, and each of them compiles.
 
-  neighbours_test.py   with those of jaxlib, llvmlite and Triton that this Python has
+  neighbours_test.py   uses jaxlib, llvmlite and Triton if this Python has them
 """
 import importlib.util
 import os
@@ -49,7 +49,7 @@ orders = [here[i:] + here[:i] for i in range(len(here))] + [here[::-1]]
 
 def run(index):
     order = orders[index]
-    # First all are imported, then all work.
+    # All packages are imported first, and then all of them work.
     code = "\n".join(f"import {name}" for name in order) + "".join(WORK[name] for name in order)
     path = os.pathsep.join([*sys.path, os.path.dirname(__file__)])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})

@@ -1,6 +1,6 @@
-"""Tests numpy's arrays through the extension, on the emulator: every type, shape and stride, and refused calls.
+"""Tests the extension with numpy arrays on the emulator: all types, many shapes and strides, and refused calls.
 
-  numpy_test.py FOLDER   with saxpy.ptx, saxpy.json and saxpy_tma's in it
+  numpy_test.py FOLDER   which holds saxpy.ptx, saxpy.json and the same two files of saxpy_tma
 """
 import ast
 import copy
@@ -27,12 +27,12 @@ from ptxbuilder._common import ACTIVATIONS  # noqa: E402
 import reference  # noqa: E402
 import struct_kernel  # noqa: E402
 
-# Checks that matmul() has the operands of the library's table.
+# Checks that matmul() has all operands of the library's table.
 named = inspect.signature(pb.matmul).parameters
 for row in pb._product.ROWS:
     kit.check(row.word in named and (f"`{row.word}`" in pb.matmul.__doc__ or row.label in pb.matmul.__doc__.split()), row)
 
-# Checks that tools see the functions' own types.
+# Checks that tools see the same signatures as callers do: the stub must agree with the functions.
 stub = ast.parse(open(pb.__file__ + "i").read())
 for name in ("matmul", "grouped_mm", "scaled_mm", "attention", "load", "warm_up"):
     told = [node.args for node in stub.body if isinstance(node, ast.FunctionDef) and node.name == name]
@@ -60,11 +60,11 @@ def wide(x):
 
 
 def check_product(a, b, turn_a=False, turn_b=False, **words):
-    """Compares with float64: one rounding to D's type of every element."""
+    """Compares with float64, allowing one rounding of each element to D's type."""
     d = pb.matmul(a, b, transpose_a=turn_a, transpose_b=turn_b, device="emulator", **words)
     x, y = wide(a), wide(b)
     x, y = x.swapaxes(-1, -2) if turn_a else x, y.swapaxes(-1, -2) if turn_b else y
-    if a.dtype == np.float32:  # rounded to tf32 first
+    if a.dtype == np.float32:  # inputs are rounded to tf32
         x, y = (z.astype(np.float32).view(np.uint32) for z in (x, y))
         x, y = (((z + 0x1000) & 0xffffe000).view(np.float32).astype(np.float64) for z in (x, y))
     expected, sums = x @ y, abs(x) @ abs(y)
@@ -91,18 +91,18 @@ for a_type in (E4M3, E5M2):
         for precise in (False, True):
             kit.check(check_product(drawn(16, 256, dtype=a_type), drawn(40, 256, dtype=b_type), turn_b=True,
                                     precise=precise).dtype == BF16)
-    check_product(drawn(16, 48, dtype=a_type), drawn(48, 24, dtype=a_type), out_dtype="f32")  # copied to be contiguous along k
+    check_product(drawn(16, 48, dtype=a_type), drawn(48, 24, dtype=a_type), out_dtype="f32")  # A and B are copied to be contiguous along k
 check_product(drawn(20, 72, dtype=np.float32), drawn(72, 40, dtype=np.float32), tf32=True)
 kit.check(check_product(drawn(16, 32, dtype=np.int8), drawn(24, 32, dtype=np.int8), turn_b=True).dtype == np.int32)
 kit.check(check_product(drawn(16, 32, dtype=np.uint8), drawn(32, 24, dtype=np.uint8)).dtype == np.int32)
 
-# Tests strides: gaps, steps, negative ones, zero, and an offset of one element, which TMA does not support.
+# Tests strides: gaps, steps, negative strides, zero strides, and an offset of one element, which TMA does not support.
 a, b = drawn(40, 96), drawn(96, 80)
 for x, y in ((a[:, :48], b[:48]), (a[:, ::2], b[::2]), (a[::-1], b), (a, b[:, ::-1]), (a[:, 1:], b[1:]), (a[3::5], b[:, ::3]),
              (np.broadcast_to(a[:1], a.shape), b), (a, np.broadcast_to(b[:, :1], b.shape)), (a.T.copy().T, b.T.copy().T)):
     check_product(x, y)
 
-# The epilogue.
+# Tests the epilogue.
 a, b, bias, c = drawn(24, 32), drawn(32, 40), drawn(40), drawn(24, 40)
 z = 0.5 * wide(a) @ wide(b) + 2 * wide(c) + wide(bias)
 kit.check(set(reference.ACTIVATIONS) == set(ACTIVATIONS), ACTIVATIONS)
@@ -111,7 +111,7 @@ for name, function in ((name, activation(z)) for name, activation in reference.a
     kit.check(np.all(abs(wide(d) - function) <= abs(function) * 2**-8 + 2e-3), name)
 kit.check(np.array_equal(pb.matmul(a, b, c=c, device="emulator"), pb.matmul(a, b, c=c, beta=1.0, device="emulator")))
 
-# Tests the other operands: scales, the amax, gates and slopes, and D of 8 bits, also with a given D that has other batch strides.
+# Tests the other operands: scales, the amax, gates, slopes, and a D of 8 bits. A given D may have other batch strides.
 for case in reference.PRODUCTS:
     drawn_case, words = reference.drawn_product(case, random)
     tensors = {name: x.astype(getattr(ml_dtypes, kind, None) or kind) for name, (x, kind) in drawn_case.items()}
@@ -150,7 +150,7 @@ with kit.refused("gate: B has 39 columns; their number must be even, since they 
 with kit.refused("D of s32 cannot be used with an epilogue"):
     pb.matmul(drawn(16, 32, dtype=np.int8), drawn(32, 24, dtype=np.int8), scale_a=np.ones(16, np.float32), device="emulator")
 
-# Tests a given result: it is written, and nothing next to it.
+# Tests that a given result is written, and that nothing around it changes.
 out = np.full((24, 100), 7, BF16)
 kit.check(pb.matmul(a, b, out=out[:, 3:43], device="emulator").base is not None)
 kit.check(np.array_equal(out[:, 3:43], pb.matmul(a, b, device="emulator")) and np.all(out[:, :3] == 7) and
@@ -224,10 +224,10 @@ with kit.refused("gate needs an activation"):
 with kit.refused("operation 'conv'"):
     pb.warm_up("conv", [], "bf16")
 
-# Tests any kernel.
+# Tests loaded kernels of any kind.
 folder = sys.argv[1]
 x, y = drawn(1000, dtype=np.float32), drawn(1000, dtype=np.float32)
-expected = np.float32(2) * x + y  # one rounding less than in this expression: see below
+expected = np.float32(2) * x + y  # the kernel rounds once less than this expression does; see below
 saxpy = pb.load(f"{folder}/saxpy", updates=["y"], device="emulator")
 result = y.copy()
 kit.check(saxpy(x=x, y=result, alpha=2.0, count=1000, device="emulator") is result)
@@ -264,7 +264,7 @@ with kit.refused("outputs: kernel 'saxpy' has no tensor 'alpha'"):
 with kit.refused("nothing.json: cannot be read"):
     pb.load(f"{folder}/nothing", device="emulator")
 
-# Tests a struct's tensors, which are like others: they alone determine the framework, and outputs and updates name them.
+# Tests tensors in a struct, which are treated like other tensors: they determine the framework, and outputs and updates can name them.
 path, to = struct_kernel.files(), np.zeros(1000, np.float32)
 scaled = pb.load(path, updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
 kit.check(str(inspect.signature(scaled)) == "(grid=None, /, *, p, bias, device=None)", inspect.signature(scaled))
@@ -304,7 +304,7 @@ for words, text in ((dict(updates=["p"]), "updates: kernel 'scaled' has no tenso
 with kit.refused("outputs: 'y' has the shape of 'p.z', but kernel 'scaled' was not given 'p.z'"):
     pb.load(path, outputs={"y": "p.z"}, device="emulator")((32,), p=whole, bias=1.0, device="emulator")
 
-# Checks that another process loads a pickled kernel from its path and its arguments; a copy is the kernel itself.
+# Checks that another process loads a pickled kernel from its path and its arguments, and that a copy is the kernel itself.
 code = ("import pickle, sys, numpy as np; f = pickle.load(sys.stdin.buffer); x = np.ones((8, 32), np.float32); "
         "assert (f(X=x, Y=2 * x, alpha=3.0, device='emulator') == 5).all()")
 done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(tma), capture_output=True)
@@ -323,7 +323,7 @@ for words, text in ((dict(b=None), "B: it is <class 'NoneType'>, but"),
 with kit.refused("shapes: 64 is not a list of shapes; pass a list of tuples"):
     pb.warm_up("matmul", (64, 64, 64), "bf16", device="emulator")
 
-# Tests masked arrays, whose masks kernels do not read, and wrong offsets of packed sequences, which are checked before.
+# Tests masked arrays, because kernels do not read masks, and wrong offsets of packed sequences. Both are checked before the launch.
 given = dict(x=x, y=result, alpha=2.0, count=1000, device="emulator")
 masked = np.ma.array(a, mask=wide(a) > 0)
 rows = drawn(40, 2, 64)
@@ -351,7 +351,7 @@ for queries, keys, most, text in (([1, 20, 40], [0, 20, 40], 20,
     with kit.refused(text):
         packed(queries, keys, most)
 
-# Checks that a module of LLVM IR is compiled when it is loaded, and defines its own parameters.
+# Checks that a module of LLVM IR is compiled when it is loaded, and that it defines its own parameters.
 MODULE = """define ptx_kernel void @axpy(ptr addrspace(1) %d, ptr addrspace(1) %x, float %a) "nvvm.maxntid"="64" {
   %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %px = getelementptr float, ptr addrspace(1) %x, i32 %i
@@ -384,9 +384,9 @@ with tempfile.TemporaryDirectory() as modules:
 with kit.refused("cuda:63", kind=RuntimeError):  # there is no such GPU, or no driver
     pb.matmul(a, b, device="cuda:63")
 
-# Checks that Ctrl-C ends the emulator's work, and later calls are right; work that takes minutes causes a warning before.
+# Checks that Ctrl-C ends the emulator's work, that later calls are right, and that work of several minutes first causes a warning.
 def interrupted(call, text):
-    """Returns the seconds until Ctrl-C, half a second after the start, has ended a call that takes minutes."""
+    """Interrupts a call that takes minutes half a second after its start, and returns the seconds that the call took."""
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     begin = time.monotonic()
@@ -395,7 +395,7 @@ def interrupted(call, text):
         kit.check(False, text, "was not interrupted")
     except KeyboardInterrupt:
         took = time.monotonic() - begin - 0.5
-        kit.check(took < 5, text, took)  # a second if nothing else runs here
+        kit.check(took < 5, text, took)  # about a second on an idle machine
         print(f"{text} ended after {took:.2f} s")
     timer.join()
 
@@ -418,10 +418,10 @@ time.sleep(0.2)
 interrupted(lambda: [pb.matmul(a, b, device="emulator") for _ in iter(lambda: 0, 1)], "a call after another thread's")
 other.join()
 
-# Tests forked children, also while a thread is in a call: a child reports this at once, and a child of a process that has not used a device
-# works.
+# Tests forked children, even if a thread is in a call during the fork. Such a child reports this at once. A child works if its parent has
+# not used a device.
 def of_child(function):
-    """Returns whether function() returns True in a forked child, within a minute."""
+    """Returns whether function() returns True within a minute in a forked child."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -470,7 +470,7 @@ assert os.waitpid(pid, 0)[1] == 0
 done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 kit.check(done.returncode == 0, "a child of a process that has used nothing", done.stderr)
 
-# Tests groups of rows, of columns and of k, with any layout of the operands, and refused calls.
+# Tests groups of rows, columns and k with any layout of the operands, and refused calls.
 ends, a, of_groups = reference.ENDS, drawn(reference.ALL, 72), drawn(len(reference.ENDS), 72, 56)
 
 
@@ -498,7 +498,7 @@ for call, text in ((lambda: pb.grouped_mm(a, of_groups, ends.astype(np.int64), d
     with kit.refused(text):
         call()
 
-# Tests gathered rows, in groups and of one matrix, with any layout of A, and refused calls.
+# Tests gathered rows, in groups and in a single product, with any layout of A, and refused calls.
 rows, few = reference.GATHERED, drawn(reference.ROWS_OF_A, 72)
 for x in (few, few.T.copy().T, drawn(reference.ROWS_OF_A, 80)[:, :72], few[:, ::-1]):
     exact = reference.gathered(wide(x), rows)
@@ -519,7 +519,7 @@ for words, text in ((dict(a_rows=rows.astype(np.int64)), "a_rows: (130,) of int6
 with kit.refused("a_rows cannot be used with groups of columns"):
     pb.grouped_mm(of_groups.swapaxes(1, 2), a.T, ends, a_rows=rows, device="emulator")
 
-# Tests scattered rows: in a new D, and in a given one that has more rows.
+# Tests scattered rows, both in a new D and in a given D with more rows.
 exact, places = reference.grouped(wide(a), wide(of_groups), ends), reference.PLACES
 for words, factor in ({}, 1), (dict(d_weights=scale), scale[:, None]):
     check_groups(pb.grouped_mm(a, of_groups, ends, d_rows=places, device="emulator", **words)[places], factor * exact, "scattered")
@@ -534,7 +534,8 @@ for words, text in ((dict(d_rows=places[1:]), "d_rows: [129] of s32; it must be 
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": of_groups[0], "device": "emulator", **words})
 
-# Tests groups of equal room with counted first rows; in a new D, and in a given one, whose other rows do not change.
+# Tests groups with equal room. In each group, a counted number of first rows is computed. D is new or given; the other rows of a given D
+# must not change.
 counts, room = np.array([3, 0, 40, -1, 26], np.int32), reference.ALL // 5
 counted = np.arange(reference.ALL) % room < counts.repeat(room)
 of_each, bias = np.concatenate([wide(a[g * room:][:room]) @ wide(of_groups[g]) for g in range(5)]), drawn(5, 56)
@@ -552,7 +553,7 @@ for words, text in ((dict(counts=counts[1:].copy()), "B: 5 matrices, but counts 
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": of_groups, "device": "emulator", **words})
 
-# Each group takes the matrix at an address of the host's, which is copied; a group without rows may have none.
+# Each group uses the matrix at an address that is stored on the host and copied. A group without rows may have no matrix.
 order = [3, 1, 4, 4, 0]
 exact = reference.grouped(wide(a), wide(of_groups[order]), ends)
 addresses = np.array([0 if before == end else of_groups[i].ctypes.data for i, before, end in zip(order, [0, *ends], ends)], np.int64)
@@ -578,7 +579,7 @@ with kit.refused("b_addresses cannot be used with groups of columns"):
     pb.grouped_mm(of_groups.swapaxes(1, 2), a.T, ends, b_addresses=addresses, device="emulator")
 exact = reference.grouped(wide(a), wide(of_groups), ends)
 
-# Added rows: to those of C, whose copy D is, and to those of one that is given.
+# Tests rows that are added to a D that starts as a copy of C, or to a given D.
 begin, named, scale = drawn(reference.ROWS_OF_A, 56), reference.GATHERED, scale / reference.ALL
 sums = wide(begin) + reference.scattered(named, scale[:, None] * exact, reference.ROWS_OF_A)
 words = dict(offs=ends, add_to_rows=named, scale_a=scale, device="emulator")
@@ -595,7 +596,7 @@ for words, text in ((dict(), "add_to_rows: neither out nor C is given"), (dict(c
     with kit.refused(text):
         pb.matmul(a, of_groups[0], add_to_rows=named, device="emulator", **words)
 
-# Tests gathered rows with block scales, which belong to the product's rows.
+# Tests gathered rows with block scales, which belong to rows of the product.
 x, y = (np.asarray(random.standard_normal(shape), E4M3) for shape in ((reference.ROWS_OF_A, 384), (144, 384)))
 of_x, of_y = (random.uniform(0.5, 2, shape).astype(np.float32) for shape in ((3, reference.ALL), (2, 3)))
 exact = reference.in_blocks(reference.gathered(wide(x), reference.GATHERED), wide(y).T, of_x, of_y)
@@ -606,7 +607,7 @@ check_groups(pb.matmul(x, y.T[None], offs=np.array([reference.ALL], np.int32), s
 with kit.refused("scale_a_1x128: its shape is (3, 50); it must be (3, 130)"):
     pb.matmul(x, y.T, scale_b_128x128=of_y, **{**words, "scale_a_1x128": of_x[:, :50]})
 
-# Tests block scales, dense, in batches and in groups, in the layouts of the library and of PyTorch, and refused calls.
+# Tests block scales for plain, batched and grouped products, in the layouts of the library and of PyTorch, and refused calls.
 def scales(*shape):
     return random.uniform(0.5, 2, shape).astype(np.float32)
 
@@ -634,7 +635,7 @@ x, y, of_x, of_y = drawn(reference.ALL, 272, dtype=E4M3), drawn(len(ends), 272, 
 exact = np.zeros((reference.ALL, 136))
 for group, (begin, end) in enumerate(zip((0, *ends[:-1]), ends)):
     exact[begin:end] = reference.in_blocks(wide(x)[begin:end], wide(y)[group], of_x[:, begin:end], of_y[group])
-of_x[:, ends[-1]:] = np.nan  # of rows that are in no group, whose product is 0
+of_x[:, ends[-1]:] = np.nan  # these rows are in no group, and their product is 0
 check_groups(pb.matmul(x, y, offs=ends, scale_a_1x128=of_x, scale_b_128x128=of_y, device="emulator"), exact, "blocks")
 one = np.ones((), np.float32)
 rows = scales(67, 1)
@@ -653,7 +654,7 @@ for recipes, text in ((("BlockWise128x128", "BlockWise128x128"), "scale_recipe_a
 with kit.refused("swizzle_a: SWIZZLE_32_4_4"):
     pb.scaled_mm(a, b, of_a.T, "BlockWise1x128", of_blocks.T, "BlockWise128x128", "SWIZZLE_32_4_4", device="emulator")
 
-# Tests sparse matrices on both sides, in batches and in groups, and refused calls.
+# Tests sparse matrices as A and as B, in batches and in groups, and refused calls.
 def check_sparse(got, exact, *words):
     kit.check(got.shape == exact.shape and np.abs(wide(got) - exact).max() <= 2**-7 * np.abs(exact).max(), "sparse", *words)
 
@@ -703,6 +704,6 @@ with kit.refused("decompress_2_4: the metadata of row 0, columns 0 to 3, names e
 with kit.refused("metadata: (1, 256) of int32; with values (96, 64) it must be (2, 256) of int32"):
     pb.decompress_2_4(s._replace(metadata=s.metadata[:1]))
 
-# Tests several threads at once, at first use.
+# Tests that several threads may make the first call at the same time.
 kit.in_threads(lambda seed: check_product(drawn(24 + 8 * seed, 40), drawn(40, 56)), 4)
 kit.end()

@@ -1,4 +1,4 @@
-"""Checks that a user's kernel becomes a function of PyTorch and JAX: own_kernel_test.py BUILD TOP CXX
+"""Checks that a user's kernel becomes a function for PyTorch and JAX: own_kernel_test.py BUILD TOP CXX
 
 Builds kernels/python/examples/gate against what the build installs, and calls it from each framework that a Python here has.
 """
@@ -31,7 +31,7 @@ for module in ("torch", "jax"):
         shutil.rmtree(work, ignore_errors=True)
         for component in ("runtime", "emulator", "builder", "kernels"):
             run("cmake", "--install", build, "--prefix", f"{work}/prefix", "--component", component)
-        # Compiling one file takes half of the time of precompiling headers, which the test of the package covers.
+        # Compiling one file takes half as long as precompiling headers, which the test of the package covers.
         run("cmake", "-S", example, "-B", f"{work}/build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={work}/prefix",
             f"-DCMAKE_CXX_COMPILER={cxx}", "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON")
         run("cmake", "--build", f"{work}/build")

@@ -1,4 +1,4 @@
-"""The tests of packed weights share this module: random weights, and the numbers that they represent."""
+"""Holds what the tests of packed weights share: random weights, and the numbers that they represent."""
 import numpy as np
 
 

@@ -1,5 +1,5 @@
-"""Tests packed weights of numpy, and of PyTorch if this Python has it, on the emulator: packed and unpacked, multiplied against float64 in
-every form, traced, compiled and differentiated, and refused calls."""
+"""Tests packed weights of numpy, and of PyTorch if this Python has it, on the emulator: packed and unpacked, multiplied in every form and
+compared with float64, traced, compiled and differentiated. Also tests refused calls."""
 import importlib.util
 
 import kit
@@ -81,7 +81,7 @@ for text, call in {
     with kit.refused(text):
         call()
 
-# Some experts have no rows, and some rows no expert.
+# Some experts have no rows, and some rows belong to no expert.
 ENDS, ROWS = np.array([0, 5, 5, 12], np.int32), 15
 TAKEN = np.searchsorted(ENDS, np.arange(ROWS), side="right")  # 4 for none
 for case in (("uint4", 72, 200, 64, np.float16), ("int8", 70, 72, 0, np.float32)):
@@ -186,7 +186,7 @@ if importlib.util.find_spec("torch"):
         each = torch.func.vmap(layer, (0, 0, None))(operands[0], torch.stack([operands[1]] * 2), operands[2][0])
         one_by_one = layer(operands[0], operands[1], operands[2][:1].expand(2, -1, -1).contiguous())
         kit.check(off(each.double(), one_by_one.double().numpy()) < 2**-6, case, "vmap of a bias of each")
-    # Tests experts, in every way; one additional row has no expert.
+    # Tests experts, called in every way. One additional row has no expert.
     for case, activation in ((("uint4", 72, 200, 64, np.float16), "silu"), (("int4", 40, 72, 0, np.float32), "relu")):
         given = [plain(random, *case) for _ in ENDS]
         n, k = case[1:3]
@@ -229,7 +229,7 @@ if importlib.util.find_spec("torch"):
         with kit.refused("offs of packed weights", kind=Exception):
             torch.func.vmap(lambda a: pb.packed_mm(a, experts, offs=offs, device="emulator"))(operands[0][None])
     for size, weights in ((1e6, torch.randint(-8, 8, (72, 200), dtype=torch.int8)), (1e-6, torch.randn(72, 200).to(torch.float8_e4m3fn))):
-        scales = size * (1 + torch.rand(72, 2))  # beyond the range of f16, and below it
+        scales = size * (1 + torch.rand(72, 2))  # above and below the range of f16
         by_type = pb.pack_weights(weights, scales, type="e4m3" if weights.dtype.is_floating_point else "int4", group=128)
         w = weights.double() * scales.double().repeat_interleave(128, 1)[:, :200]
         x, grad = torch.randn(5, 200).half().requires_grad_(), torch.randn(5, 72) / size

@@ -1,7 +1,7 @@
 """Runs the examples of kernels/python/README.md unchanged: readme_test.py README KERNELS
 
-KERNELS is a folder with the kernels that the examples load. An example runs with the first Python that has its imports, and mypy, if it is
-installed, must accept its types.
+KERNELS is a folder with the kernels that the examples load. An example runs with the first Python that has its imports. If mypy is
+installed, it must accept the example's types.
 """
 import os
 import re
@@ -12,7 +12,7 @@ import sys
 import kit
 
 readme, kernels = sys.argv[1:]
-LONGEST = 16  # lines of an example
+LONGEST = 16  # maximum lines of an example
 examples = re.findall(r"```python\n(.*?)```", open(readme).read(), re.DOTALL)
 kit.check(len(examples) >= 3, f"{len(examples)} examples")
 ran, mypy = 0, shutil.which("mypy")

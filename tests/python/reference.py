@@ -1,4 +1,4 @@
-"""References in float64 for attention and products, with which all frameworks are compared, and the cases for each."""
+"""Defines float64 references for attention and products, with which all frameworks are compared, and the test cases for both."""
 import functools
 import math
 
@@ -9,8 +9,8 @@ from ptxbuilder._product import ROWS
 
 
 def _weights(q, k, causal=False, scale=None, window=None, softcap=0.0, top_left=False, sinks=None, tree_mask=None):
-    """The weights of each key for each query, 0 for those that it does not see, lse, and the sinks' weights. Heads come before rows, and
-    Q and K have equally many."""
+    """Returns the weight of each key for each query (0 if the query does not see the key), lse, and the sinks' weights. Heads come before
+    rows, and Q and K have the same number of heads."""
     scores = q @ np.swapaxes(k, -1, -2) * (scale or 1 / q.shape[-1]**0.5)
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
@@ -41,7 +41,7 @@ def _turned(layout, *tensors):
 
 
 def _factors(q, k, dropout=0.0, dropout_seed=None):
-    """Returns the factors of the weights."""
+    """Returns the factors by which dropout multiplies the weights."""
     if dropout == 0:
         return 1.0
     dropped = round(float(np.float32(dropout)) * 65536)
@@ -50,13 +50,13 @@ def _factors(q, k, dropout=0.0, dropout_seed=None):
 
 
 def _apart(words):
-    """Returns the arguments that determine weights, and those of dropout."""
+    """Separates the arguments that determine weights from those of dropout."""
     of_dropout = {name: x for name, x in words.items() if name.startswith("dropout")}
     return {name: x for name, x in words.items() if name not in of_dropout}, of_dropout
 
 
 def attention(q, k, v, layout="bshd", **words):
-    """Returns O and lse of numpy's arrays of float64, like ptxbuilder.attention, from the definition."""
+    """Returns O and lse for float64 arrays, computed from the definition, with the interface of ptxbuilder.attention."""
     q, k, v = _turned(layout, q, k, v)
     k, v = (np.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
     words, of_dropout = _apart(words)
@@ -65,8 +65,8 @@ def attention(q, k, v, layout="bshd", **words):
 
 
 def decoded(q, k, v, lengths, table=None, tree_mask=None, **words):
-    """Returns O and lse of ptxbuilder.decode, for queries [batch, queries, heads, columns] and caches [piece, row, heads, columns]. With a
-    `tree_mask`, [batch, queries], queries do not see the keys up to their own but those of their bits."""
+    """Returns O and lse with the interface of ptxbuilder.decode, for queries [batch, queries, heads, columns] and caches [piece, row,
+    heads, columns]. With a `tree_mask` [batch, queries], its bits replace the causal rule for the newest keys, one for each query."""
     found = []
     for b, count in enumerate(lengths):
         keys, values = (x[b] if table is None else np.concatenate(x[table[b]]) for x in (k, v))
@@ -76,7 +76,8 @@ def decoded(q, k, v, lengths, table=None, tree_mask=None, **words):
 
 
 class Caches:
-    """Returns queries of three sequences with at most 100 keys, and their caches, which are NaN where no sequence has a key."""
+    """Holds the queries of three sequences of at most 100 keys, and their caches. Rows of the caches that hold no key of a sequence are
+    NaN."""
 
     def __init__(self, random, queries, page=0, columns=64, heads=4, key_heads=2):
         self.lengths, most = np.array([100, 7, 33], np.int32), 100
@@ -95,7 +96,7 @@ class Caches:
 
 
 def byte_rows(random, keys):
-    """Returns keys of 576 columns as rows of 656 bytes, which mla_decode() takes, and the numbers that these hold."""
+    """Returns keys of 576 columns as rows of 656 bytes, the form that mla_decode() takes, and the numbers that the bytes represent."""
     import ml_dtypes
 
     values, rotary = keys[..., :512].astype(ml_dtypes.float8_e4m3fn), keys[..., 512:].astype(ml_dtypes.bfloat16)
@@ -106,7 +107,7 @@ def byte_rows(random, keys):
 
 
 def attention_gradients(q, k, v, grad, lse_grad=0.0, layout="bshd", deterministic=False, **words):
-    """Returns the gradients of sum(O grad) + sum(lse lse_grad) with respect to Q, K and V, and to sinks if there are any."""
+    """Returns the gradients of sum(O grad) + sum(lse lse_grad) with respect to Q, K, V and any sinks."""
     q, k, v, grad = _turned(layout, q, k, v, grad)
     group, shape = q.shape[1] // k.shape[1], k.shape[:2]
     k, v = (np.repeat(x, group, 1) for x in (k, v))
@@ -123,7 +124,7 @@ def attention_gradients(q, k, v, grad, lse_grad=0.0, layout="bshd", deterministi
     return gradients if words.get("sinks") is None else (*gradients, -(of_sinks * taken).sum((0, 2)))
 
 
-# The cases of attention: heads, key heads, columns, value columns, queries, keys, and arguments.
+# The cases of attention: heads, key heads, columns, value columns, queries, keys, and other arguments.
 CASES = [(2, 2, 64, 64, 40, 40, {}), (4, 2, 64, 32, 33, 50, {"causal": True}), (2, 1, 128, 128, 17, 90, {"window": (20, 0)}),
          (2, 2, 24, 24, 30, 30, {"causal": True, "top_left": True, "scale": 0.3}), (1, 1, 64, 64, 1, 70, {"softcap": 5.0}),
          (2, 2, 64, 64, 50, 20, {"causal": True}), (3, 1, 40, 40, 20, 30, {"window": (3, 4), "layout": "bhsd"}),
@@ -137,7 +138,7 @@ DIFFERENTIABLE = [*CASES, (2, 1, 64, 64, 40, 150, {"causal": True, "deterministi
 
 
 def shapes(case, batch=2):
-    """Returns the gradients of Q, K and V."""
+    """Returns the shapes of Q, K and V."""
     heads, key_heads, columns, value_columns, queries, keys, words = case
     lay = (lambda rows, of, across: (batch, of, rows, across)) if words.get("layout") == "bhsd" else \
         (lambda rows, of, across: (batch, rows, of, across))
@@ -146,10 +147,11 @@ def shapes(case, batch=2):
 
 # ---- Products with all of their operands ----
 
-# The operands of a product besides A and B that have a gradient.
+# The operands of a product that have a gradient, except A and B.
 EVERY = " ".join(row.word for row in ROWS if row.role not in ("groups", "placement", "gather", "scatter", "sparsity", "block_factor", "greatest",
                                                              "result_factor"))
-# Shapes of A and B, their type, D's, the other tensors, and words. Of "one_a" and "one_b" scales have one element.
+# Each case lists the shapes of A and B, the types of A and D, the other tensors, and the arguments. The scales of "one_a" and "one_b" have
+# one element.
 PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scale_b scale_result amax bias", {}),
             ((40, 96), (96, 24), "float8_e5m2", "bfloat16", "one_a scale_b bias", {"activation": "gelu"}),
             ((24, 64), (64, 32), "float8_e4m3fn", "bfloat16", "one_a one_b amax c", {"precise": True, "beta": 0.5}),
@@ -173,7 +175,7 @@ PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scal
 
 
 def drawn_product(case, random):
-    """Returns the tensors of a case by name, each as (array of float32, type), and the arguments."""
+    """Returns the tensors of a case by name, each as (float32 array, type), and the arguments."""
     a, b, kind, out, beside, words = case
     batch = np.broadcast_shapes(a[:-2], b[:-2])
     whole, addend = (*batch, a[-2], b[-1]), "bfloat16" if out.startswith("float8") else out
@@ -190,31 +192,31 @@ def drawn_product(case, random):
 
 # ---- Products in groups ----
 
-# Groups of rows or of k, `ALL` in number, end here: some groups are empty, and the last rows are in none.
+# The groups of rows or of k end here. There are `ALL` rows; some groups are empty, and the last rows are in no group.
 ENDS, ALL = np.array([0, 9, 9, 84, 120], np.int32), 130
 
 
 def gathered(a, rows):
-    """Returns rows of A; rows that A does not have are zeros."""
+    """Returns the given rows of A; a row that A does not have becomes zeros."""
     are = (rows >= 0) & (rows < len(a))
     return np.where(are[:, None], a[np.where(are, rows, 0)], 0)
 
 
 def scattered(rows, of_rows, count):
-    """Returns the result of the backward pass: the gradient of each of this many rows of A."""
+    """Returns the gradient of the gather: for each of `count` rows of A, the sum of the rows that were taken from it."""
     to, are = np.zeros((count, of_rows.shape[1])), (rows >= 0) & (rows < count)
     np.add.at(to, rows[are], of_rows[are])
     return to
 
 
-# The product uses some of A's 50 rows, some of them several times, and some rows that A does not have.
+# The product uses some of A's 50 rows, some of them several times, and some row numbers that A does not have.
 ROWS_OF_A = 50
-PLACES = (np.arange(ALL) * 37 % ALL).astype(np.int32)  # where each row of a product goes
+PLACES = (np.arange(ALL) * 37 % ALL).astype(np.int32)  # the destination of each row of a product
 GATHERED = np.concatenate([np.arange(ALL - 4) * 7 % ROWS_OF_A, [-1, ROWS_OF_A, 3, 3]]).astype(np.int32)[np.arange(ALL) * 3 % ALL]
 
 
 def grouped(a, b, ends):
-    """Returns a product for each group of rows, of B's columns or of k, for numpy's arrays of float64."""
+    """Returns a product for each group of rows, of B's columns or of k, for float64 arrays."""
     begins = [0, *ends[:-1]]
     if a.ndim == b.ndim == 2:
         return np.stack([a[:, begin:end] @ b[begin:end] for begin, end in zip(begins, ends)])
@@ -233,18 +235,19 @@ def grouped_gradients(a, b, ends, grad):
     return grouped(grad, np.swapaxes(b, 1, 2), ends), grouped(a.T, grad, ends)
 
 
-# ---- Products of 8-bit floats with scales of blocks ----
+# ---- Products of 8-bit floats with block scales ----
 
 
 def in_blocks(a, b, scale_a, scale_b):
-    """Returns a product of numpy's arrays of float64 with scales for each 128 of k: of A's rows, and of B's columns or of 128 columns."""
+    """Returns a product of float64 arrays with a scale for each 128 values of k. A has scales for each row, and B for each column or for
+    each 128 columns."""
     of_a = np.repeat(np.swapaxes(scale_a, -1, -2), 128, -1)[..., :a.shape[-1]]
     if scale_b.shape[-1] != b.shape[-1]:
         scale_b = np.repeat(np.swapaxes(scale_b, -1, -2), 128, -1)[..., :b.shape[-1]]
     return (a * of_a) @ (b * np.repeat(scale_b, 128, -2)[..., :b.shape[-2], :])
 
 
-# Returns functions in the arithmetic of `lib`, which is numpy, torch or jax.numpy, and knows the derivatives.
+# Each activation uses the arithmetic of `lib`, which is numpy, torch or jax.numpy, so that the framework can differentiate it.
 ACTIVATIONS = {
     None: lambda lib, x: x,
     "relu": lambda lib, x: lib.where(x > 0, x, lib.zeros_like(x)),
@@ -255,7 +258,7 @@ ACTIVATIONS = {
 
 
 def activations(lib):
-    """Each is a function, by name."""
+    """Returns the activations by name, each as a function of x alone."""
     return {name: functools.partial(function, lib) for name, function in ACTIVATIONS.items()}
 
 
@@ -264,19 +267,19 @@ def _activated(name, x):
 
 
 def _lost(name, x, lost):
-    """Returns the error that results from an error of x, plus that of the hardware's approximations."""
+    """Returns the error of an activation that results from an error of x, with some room for the hardware's approximations."""
     y = _activated(name, x)
     return np.maximum(1.2 * lost, np.maximum(abs(_activated(name, x + lost) - y), abs(_activated(name, x - lost) - y)))
 
 
 def slope(name, x):
     """Returns the derivative of an activation."""
-    step = 1e-6  # for smooth activations; relu's is exact
+    step = 1e-6  # relu has an exact slope instead
     return (x > 0).astype(float) if name == "relu" else (_activated(name, x + step) - _activated(name, x - step)) / (2 * step)
 
 
 def with_operands(tensors, alpha=1.0, beta=1.0):
-    """Returns the input of an activation, and the factor of the sum, in the arithmetic of the framework of the tensors."""
+    """Returns the input of an activation and the factor of the sum, in the arithmetic of the tensors' framework."""
     a, b = tensors["a"], tensors["b"]
     shapes = {"one": (), "rows": (*a.shape[:-1], 1), "columns": (*b.shape[:-2], 1, b.shape[-1]), "columns_of_all": b.shape[-1:]}
     factor, added = alpha, 0.0
@@ -292,10 +295,10 @@ def with_operands(tensors, alpha=1.0, beta=1.0):
 
 
 def product(tensors, activation=None, gate=False, alpha=1.0, beta=1.0, out_dtype=None, precise=False):
-    """Returns D before its scale, and its tolerance before it is rounded, from arrays of float64 by name."""
+    """Returns D before its scale, and its tolerance before rounding, from float64 arrays by name."""
     t = tensors
     x, factor = with_operands(t, alpha, beta)
-    lost = abs(factor) * (abs(t["a"]) @ abs(t["b"])) * 2**-10 + 1e-5 * (1 + abs(x))  # about 14 bits of sums of 8-bit floats are kept
+    lost = abs(factor) * (abs(t["a"]) @ abs(t["b"])) * 2**-10 + 1e-5 * (1 + abs(x))  # sums of 8-bit floats have about 14 bits
     if gate:
         opening, of_opening = _activated(activation, x[..., 0::2]), _lost(activation, x[..., 0::2], lost[..., 0::2])
         x, lost = x[..., 1::2], lost[..., 1::2]
@@ -306,19 +309,19 @@ def product(tensors, activation=None, gate=False, alpha=1.0, beta=1.0, out_dtype
     return _activated(activation, x), _lost(activation, x, lost)
 
 
-# Each type has the bits of the fraction, the least exponent, and the greatest number.
+# Each type has the number of bits of the fraction, the least exponent, and the greatest number.
 _TYPES = {"float8_e4m3fn": (3, -6, 448), "float8_e5m2": (2, -14, 57344), "float16": (10, -14, 65504), "bfloat16": (7, -126, np.inf),
           "float32": (23, -126, np.inf)}
 
 
 def wrong_product(d, amax, tensors, words):
-    """Returns what is wrong with D, an array of float64, and with amax, a number that was 0 or None; "" for nothing."""
+    """Returns a message about what is wrong with D and amax, or "". D is a float64 array, and amax was 0 before the call or is None."""
     y, lost = product(tensors, **words)
     scale = tensors.get("scale_result", np.float64(1)).reshape(())
     bits, least, greatest = _TYPES[words["out_dtype"]]
     wanted = np.clip(y * scale, -greatest, greatest)
     exponent = np.maximum(np.floor(np.log2(np.maximum(abs(wanted), 1e-300))), least)
-    bound = 2.0**(exponent - bits - 1) * 1.01 + lost * abs(scale)  # half a step
+    bound = 2.0**(exponent - bits - 1) * 1.01 + lost * abs(scale)  # half a step of rounding, plus the tolerance
     if d.shape != wanted.shape:
         return f"D has shape {d.shape}, expected {wanted.shape}"
     if d.size and not np.all(abs(d - wanted) <= bound):
@@ -327,7 +330,7 @@ def wrong_product(d, amax, tensors, words):
         low, high = np.max(abs(y) - lost, initial=0), np.max(abs(y) + lost, initial=0)
         if not low <= amax <= high:
             return f"amax is {amax}, and the greatest |D| {low} to {high}"
-        # This compares with the stored value exactly, as far as the type represents it.
+        # The reported amax, scaled and clamped, must match the greatest stored value as exactly as the type allows.
         stored = np.max(abs(d), initial=0)
         if abs(np.clip(amax * abs(scale), 0, greatest) - stored) > stored * 2.0**(-bits - 1) * 1.0001 + 2.0**(least - bits - 1):
             return f"amax is {amax}, and the greatest |D| that is stored {stored}, of a scale of {scale}"
@@ -335,6 +338,6 @@ def wrong_product(d, amax, tensors, words):
 
 
 def with_zeros(random, x):
-    """Sets two of each four elements along the last dimension to zero."""
+    """Sets two of every four consecutive elements along the last dimension to zero."""
     order = random.random((*x.shape[:-1], x.shape[-1] // 4, 4)).argsort(-1)
     return np.where((order < 2).reshape(x.shape), x, 0).astype(x.dtype)

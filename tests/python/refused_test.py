@@ -1,12 +1,11 @@
-"""Checks that tensors with properties that kernels do not support are refused with a message, in every argument: eager, compiled and under
-torch.func.
+"""Checks that tensors with unsupported properties are refused with a message, in every argument: eager, compiled and under torch.func.
 
-  refused_test.py FOLDER   with saxpy.ptx and saxpy.json in it
+  refused_test.py FOLDER   which holds saxpy.ptx and saxpy.json
 """
 import sys
 
 import kit
-from torch_kit import by_compiler, check  # first: it finds a PyTorch
+from torch_kit import by_compiler, check  # imported first, because it finds a PyTorch
 import numpy as np
 import ptxbuilder as pb
 import struct_kernel
@@ -39,7 +38,7 @@ def launch(x, y):
     return saxpy(x=x, y=y, alpha=2.0, count=100, device="emulator")
 
 
-# Returns each operand of each operation, by its name in errors.
+# A call for each operand of each operation, by the operand's name in errors.
 PLACES = {
     "A": lambda make: lambda: product(make(a), b), "B": lambda make: lambda: product(a, make(b)),
     "C": lambda make: lambda: product(a, b, c=make(c)), "bias": lambda make: lambda: product(a, b, bias=make(c[0])),
@@ -70,12 +69,12 @@ for kind, make, text in (("meta", lambda x: x.to("meta"), "a meta tensor has no 
                           "it is <class 'list'>, but the other tensors are PyTorch's: pass torch.from_dlpack(x), or torch.tensor(x)")):
     for name, place in PLACES.items():
         if kind in ("None", "array", "list") and name in ("A", "Q", "alpha", "parameter 'x'"):
-            continue  # which determines the framework, and which may be a number
+            continue  # this argument determines the framework, or may be a number
         if kind == "None" and name not in ("B", "K", "parameter 'y'", "parameter 'p.to'"):
             continue
         with kit.refused(name.strip(), text):
             place(make)()
-        if kind in ("meta", "jagged"):  # the others PyTorch's compiler refuses
+        if kind in ("meta", "jagged"):  # PyTorch's compiler refuses the other kinds
             with kit.refused(name.strip(), text, kind=Exception):
                 by_compiler(place(make))()
 meta = a.to("meta")
@@ -102,7 +101,7 @@ with kit.refused("amax: not supported if a gradient of the product is requested"
 with kit.refused("kernel 'saxpy' is not supported under torch.func"):
     torch.func.vmap(launch)(torch.ones(3, 100), torch.ones(3, 100))
 amax = torch.zeros(1)
-product(batches, b, amax=amax)  # the greatest of all batches, as the message says
+product(batches, b, amax=amax)  # the greatest magnitude of all batches, as the message says
 check(amax, (batches.double() @ b.double()).abs().max().reshape(1), 1e-6, "amax")
 
 # Tests invalid numbers, flags, devices and shapes.
@@ -133,7 +132,7 @@ for q, v, words, text in ((heads, wide, {},
                           (heads, heads, dict(window=(1 << 63, None)), "it must be two integers"), (heads, heads, dict(device="cpu"), "is not one of 'emulator', 'cuda'")):
     with kit.refused(text):
         pb.attention(q, q, v, **{"device": "emulator", **words})
-halves = [attend(heads, heads, part) for part in wide.split(64, -1)]  # as the words say
+halves = [attend(heads, heads, part) for part in wide.split(64, -1)]  # the message recommends this
 expected = torch.nn.functional.scaled_dot_product_attention(*(x.transpose(1, 2).double() for x in (heads, heads, wide))).transpose(1, 2)
 check(torch.cat(halves, -1), expected, 2**-7, "V in parts")
 for grid, text in (((1, 2.5), "grid: 2.5; it must have a number of CTAs"), ((1 << 32) + 1, "grid: 4294967297"), (-1, "grid: -1"), ("1", "grid: '1'")):

@@ -1,5 +1,5 @@
-"""Tests operations on rows: numpy's arrays on the emulator against float64, random widths and types, and refused calls; with PyTorch and
-JAX, the gradients, compiled and not: rows_test.py [FRAMEWORK]."""
+"""Tests operations on rows: numpy arrays on the emulator against float64, random widths and types, and refused calls. With PyTorch and
+JAX, it also tests gradients, compiled and not: rows_test.py [FRAMEWORK]."""
 import subprocess
 import sys
 
@@ -50,7 +50,8 @@ def check(got, exact, dtype, *words):
 
 
 def of_quantisation():
-    """Checks that a product of quantised matrices is exact except for the error of 8 bits; scales have the form that products need."""
+    """Checks that a product of quantised matrices is exact except for the error of 8 bits, and that scales have the form that products
+    need."""
     import ml_dtypes
 
     x, w = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((2, 35, 272), (96, 272)))
@@ -68,7 +69,7 @@ def of_quantisation():
     kit.check((wide(turned) == wide(right)).all() and (scale_t == scale_r).all(), "quantize_128x1")
     q2, scale_2 = pb.quantize_1x128(x, power_of_two=True, device="emulator")
     kit.check((np.log2(scale_2) % 1 == 0).all() and (scale_2 >= scale).all() and (scale_2 < 2 * scale).all(), "powers of two")
-    small = scale_2.astype(ml_dtypes.float8_e8m0fnu).T  # which has them all
+    small = scale_2.astype(ml_dtypes.float8_e8m0fnu).T  # this type can represent all of them
     y2, y3 = (pb.scaled_mm(q2.reshape(70, 272), of_w.T, of_x, "BlockWise1x128", scale_w.T, "BlockWise1x128", output_dtype="float32",
                            device="emulator") for of_x in (small, scale_2.T))
     kit.check((y2 == y3).all(), "scales of float8_e8m0fnu")
@@ -95,7 +96,7 @@ def turned(x, cos, sin):
 
 
 def tokens(dtype, layout, index, count=20, heads=3, columns=16, pages=6, rows=5, positions=40):
-    """Returns (k, v, two caches of NaN, slots, cos, sin, positions): three tokens have no slot, and no two share one."""
+    """Returns (k, v, two caches of NaN, slots, cos, sin, positions). Three tokens have no slot, and no two tokens share one."""
     shape = (pages, rows, heads, columns) if layout == "NHD" else (pages, heads, rows, columns)
     k, v = random.standard_normal((2, count, heads, columns)).astype(dtype)
     slots = random.permutation(pages * rows)[:count].astype(index)
@@ -127,7 +128,7 @@ def of_append():
             words = ("append", np.dtype(dtype).name, layout, given)
             check_cache(k_cache, turned(k, cos[positions], sin[positions]) if given else k, slots, layout, dtype, *words)
             check_cache(v_cache, v, slots, layout, np.float32, *words)
-            # The caches are next to each other: by page, by row, and by head.
+            # The two caches are interleaved: by page, by row, or by head.
             for axis in (1, 2, 3):
                 both = np.full((*k_cache.shape[:axis], 2, *k_cache.shape[axis:]), np.nan, dtype)
                 of_k, of_v = np.moveaxis(both, axis, 0)
@@ -227,18 +228,18 @@ def of_numpy():
         pb.rms_norm(x, epsilon="small", device="emulator")
     with kit.refused('pass device="emulator"'):
         pb.softmax(x)
-    for framework in ("torch", "jax"):  # each by the Python that has it
+    for framework in ("torch", "jax"):  # each with a Python that has the framework
         done = subprocess.run([sys.executable, *sys.argv, framework], capture_output=True, text=True)
         print(done.stdout, done.stderr if done.returncode else "", end="")
         kit.check(done.returncode in (0, 77), framework)
 
 
 def latent_tokens(dtype=np.float32):
-    """Returns the arguments of mla_append() for a cache of zeros, with slots of some tokens, and the cache after it."""
+    """Returns the arguments of mla_append() for a cache of zeros, with slots for some tokens, and the expected cache after the call."""
     import ml_dtypes
 
     latent, rotary = random.standard_normal((20, 512)).astype(dtype), random.standard_normal((20, 64)).astype(dtype)
-    latent[3, 128:256] = 0  # a block without a greatest number
+    latent[3, 128:256] = 0  # a block whose greatest magnitude is 0
     slots = random.permutation(6 * 5)[:20].astype(np.int32)
     slots[:2] = -1, 30
     blocks = latent.astype(np.float32).reshape(20, 4, 128)
@@ -277,7 +278,7 @@ def append_of_torch():
 
     def step(k, v, k_cache, v_cache, *others):
         pb.append(k * 2, v, k_cache, v_cache, *others, device="emulator")
-        return k_cache.nan_to_num().sum()  # which sees what was written
+        return k_cache.nan_to_num().sum()  # this reads what was written
 
     for compiled in (False, True):
         given = [torch.from_numpy(x) for x in tokens(np.float32, "NHD", np.int64)]
@@ -334,7 +335,7 @@ def of_torch():
         pb.softmax(x)
     heads, (cos, sin) = torch.randn(5, 2, 16, requires_grad=True), torch.randn(2, 5, 8)
     turned = pb.rotary(heads, cos, sin, device="emulator")
-    back, = torch.autograd.grad(turned, heads, turned)  # a turn there and back
+    back, = torch.autograd.grad(turned, heads, turned)  # rotates forward and backward
     longer = heads.detach().view(5, 2, 2, 8) * (cos**2 + sin**2)[:, None, None]
     check(back, longer.reshape(heads.shape).double().numpy(), np.float32, "rotary")
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""A handwritten kernel with a struct among its parameters, y = s x + bias, which tests load from files()."""
+"""Provides a handwritten kernel with a struct parameter, y = s x + bias, which tests load from files()."""
 import json
 import tempfile
 

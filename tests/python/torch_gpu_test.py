@@ -1,6 +1,7 @@
-"""Tests PyTorch's tensors on a GPU: every way to call an operation, against float64, and the order of work on streams.
+"""Tests the package with PyTorch tensors on a GPU. Compares every way to call an operation with float64, and checks the order of work on
+streams.
 
-  torch_gpu_test.py FOLDER   with saxpy.cubin and saxpy.json in it
+  torch_gpu_test.py FOLDER   which holds saxpy.cubin and saxpy.json
 """
 import os
 import subprocess
@@ -9,7 +10,7 @@ import tempfile
 import threading
 
 import kit
-from torch_kit import by_compiler, check, check_attention_gradients, check_beside, check_gradients_beside, exactly, functions, tensors_of, with_tensors  # finds a PyTorch
+from torch_kit import by_compiler, check, check_attention_gradients, check_beside, check_gradients_beside, exactly, functions, tensors_of, with_tensors  # imported first, because it finds a PyTorch
 import numpy as np
 import torch
 from torch import library as operators
@@ -65,7 +66,7 @@ pb.matmul(a, b, out=out[:, 3:267])
 check(out[:, 3:267], a.double() @ b.double(), 2**-8, "out=")
 kit.check((out[:, :3] == 7).all() and (out[:, 267:] == 7).all(), "what is next to D")
 
-# ---- Gradients: direct, through the operation, compiled; in backward's own thread ----
+# ---- Gradients: called directly, through the operation, and compiled; in the thread of backward() ----
 
 operands = [drawn(240, 720), drawn(720, 400), drawn(400), drawn(240, 400)]
 for x in operands:
@@ -94,7 +95,7 @@ small = [drawn(24, 40, dtype=torch.float32).requires_grad_(), drawn(40, 32, dtyp
 kit.check(torch.autograd.gradcheck(lambda a, b: pb.matmul(a, b, tf32=True).double(), small, eps=0.5, atol=0.05, rtol=0.02,
                                    nondet_tol=0, fast_mode=False), "gradcheck: a product is linear in each operand")
 
-# Tests torch.func, and dual tensors, which are refused.
+# Tests torch.func, and that dual tensors are refused.
 a, b = drawn(3, 160, 240), drawn(240, 320)
 check(torch.func.vmap(pb.matmul, (0, None))(a, b), a.double() @ b.double(), 2**-8, "vmap")
 check(torch.func.vmap(torch.func.grad(lambda a: pb.matmul(a, b).float().sum()))(a), b.double().sum(1).expand(3, 160, 240), 2**-7, "grad")
@@ -105,7 +106,7 @@ with torch.autograd.forward_ad.dual_level(), kit.refused("jvp", kind=Exception):
 
 
 def larger(shape):
-    """The matrices have eight times as many rows and columns."""
+    """Returns the shape with eight times as many rows and columns."""
     return (*shape[:-2], *(8 * extent for extent in shape[-2:]))
 
 
@@ -114,10 +115,10 @@ check_beside((pb.matmul, traced), reference.PRODUCTS, "cuda")
 check_beside((pb.matmul,), [(larger(a), larger(b), *others) for a, b, *others in reference.PRODUCTS], "cuda")
 check_beside((pb.matmul, by_inductor), reference.PRODUCTS[:1] + reference.PRODUCTS[8:10], "cuda")
 check_gradients_beside((pb.matmul, by_inductor), reference.PRODUCTS[4:10], "cuda")
-for case in reference.PRODUCTS[:4] + reference.PRODUCTS[6:7] + reference.PRODUCTS[9:11]:  # through the short path, unless two scales have one element
+for case in reference.PRODUCTS[:4] + reference.PRODUCTS[6:7] + reference.PRODUCTS[9:11]:  # the short path, unless two scales have one element
     t, words = tensors_of(case, "cuda")
     amax = torch.zeros(1, device="cuda") if "amax" in case[4] else None
-    b = t["b"].mT.contiguous().mT  # as 8-bit floats must lie
+    b = t["b"].mT.contiguous().mT  # the layout that 8-bit floats require
     given = {**t, "amax": amax}
     d = pb._product.eager_product(t["a"], b, None, t.get("alpha", 1.0), None, words.get("activation"), words["out_dtype"], False, False,
                                   False, False, words.get("gate", False), None, False,
@@ -128,7 +129,7 @@ x, y = drawn(256, 512).to(torch.float8_e4m3fn), drawn(384, 512).to(torch.float8_
 rows, columns = torch.rand(256, 1, device="cuda") + 0.5, torch.rand(1, 384, device="cuda") + 0.5
 theirs = torch._scaled_mm(x, y.T, scale_a=rows, scale_b=columns, out_dtype=BF16)
 check(pb.matmul(x, y, transpose_b=True, scale_a=rows, scale_b=columns), theirs, 2**-7, "next to torch._scaled_mm")
-# Checks that values in memory are read when the product runs: in a capture, by each replay.
+# Checks that values in memory are read when the product runs, and by each replay of a captured product.
 alpha, amax = torch.ones((), device="cuda"), torch.zeros(1, device="cuda")
 pb.matmul(x, y, transpose_b=True, scale_a=rows, scale_b=columns, alpha=alpha, amax=amax)
 graph = torch.cuda.CUDAGraph()
@@ -198,7 +199,7 @@ big = [drawn(2048, 2048) for _ in range(2)]
 right = big[0].double() @ big[1].double()
 results = {}
 streams = [torch.cuda.Stream() for _ in range(2)]
-for index, stream in enumerate(streams):  # what is written late is read late, on either stream
+for index, stream in enumerate(streams):  # on each stream, a product must wait for inputs that are written late
     with torch.cuda.stream(stream):
         late = torch.zeros_like(big[0])
         torch.cuda._sleep(50_000_000)
@@ -225,8 +226,8 @@ def on_stream_of_its_own(index):
 kit.in_threads(on_stream_of_its_own, 4)
 kit.in_threads(lambda index: check_product(drawn(512, 512), drawn(512, 512)), 2)  # on the default stream of a new thread
 
-# Tests a capture with known and unknown kernels; larger products after it do not affect it or its workspace.
-a, b = drawn(300, 333), drawn(333, 420)  # k is odd: A is copied through a workspace
+# Tests a capture with known and unknown kernels. Larger products after the capture must not affect it or its workspace.
+a, b = drawn(300, 333), drawn(333, 420)  # k is odd, so A is copied through a workspace
 pb.warm_up("matmul", [(300, 420, 333)], "bf16")
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
@@ -245,7 +246,7 @@ for _ in range(4):
     a = drawn(300, 333)
     check(block(a, b), (a.double() @ b.double()).relu() + 1, 2**-8, "reduce-overhead")
 
-# Tests products between PyTorch's kernels that write their inputs and read their results.
+# Tests products between PyTorch kernels that write their inputs and read their results.
 x = drawn(1024, 1024) / 32
 expected = x.double()
 y = x.clone()
@@ -263,7 +264,7 @@ for _ in range(50):
     torch.cuda.synchronize()
 kit.check(torch.equal(y, again), "a chain of products gives the same bits as one that waits")
 
-# ---- Any kernel ----
+# ---- Loaded kernels of any kind ----
 
 x, y = drawn(100000, dtype=torch.float32), drawn(100000, dtype=torch.float32)
 saxpy = pb.load(f"{sys.argv[1]}/saxpy", updates=["y"])
@@ -273,12 +274,12 @@ for dynamic in (False, True):
     for n in (100000, 5000):
         check(compiled(x[:n], y[:n]), 2 * x[:n] + y[:n] + 1, 1e-6, dynamic, n)
 
-# ---- Two GPUs: the second one's tensors while the first is current, and stays current ----
+# ---- Two GPUs: tensors of the second GPU while the first is current and must remain so ----
 
 if torch.cuda.device_count() < 2:
     print("left out: it needs two GPUs, and there is one")
 else:
-    first = [drawn(512, 333), drawn(333, 264)]  # k is odd: a workspace on either
+    first = [drawn(512, 333), drawn(333, 264)]  # k is odd, so either GPU needs a workspace
     second = [t.to("cuda:1").requires_grad_() for t in first]
     right = first[0].double() @ first[1].double()
     expected = torch.autograd.grad((second[0].double() @ second[1].double()).sum(), second)
@@ -290,7 +291,7 @@ else:
             check(got, exact, 2**-7, "in the second GPU's thread of autograd")
         check(way(*first), right, 2**-8, "and on the first again")
     late = []
-    for a, b in (first, second):  # each on its own GPU's current stream, after earlier work there
+    for a, b in (first, second):  # each on the current stream of its own GPU, after earlier work there
         with torch.cuda.device(a.device):
             x = torch.zeros_like(a, requires_grad=False)
             torch.cuda._sleep(50_000_000)
@@ -304,7 +305,7 @@ else:
     check(saxpy(x=twos, y=twos.clone(), alpha=3.0, count=1000), 4 * twos, 0, "a loaded kernel on the second GPU")
     with torch.cuda.device(1):
         graph = torch.cuda.CUDAGraph()
-        with torch.no_grad(), torch.cuda.graph(graph, stream=torch.cuda.Stream()):  # PyTorch's own capture is one of the first GPU
+        with torch.no_grad(), torch.cuda.graph(graph, stream=torch.cuda.Stream()):  # PyTorch starts a capture on the first GPU
             d = pb.matmul(*second)
         d.zero_()
         graph.replay()
@@ -347,14 +348,14 @@ else:
         got = pb.matmul(x, y).get()
     kit.check(abs(got - x.get().astype("f8") @ y.get().astype("f8")).max() < 0.1, "CuPy")
 
-# ---- Operations on rows and their gradients, of widths that a warp, a CTA and a cluster hold ----
+# ---- Operations on rows and their gradients; a row's width fits into a warp, a CTA or a cluster ----
 
 norms = {"rms_norm": (1, lambda x, w: torch.nn.functional.rms_norm(x, x.shape[-1:], w, 1e-6)),
          "layer_norm": (2, lambda x, w, b: torch.nn.functional.layer_norm(x, x.shape[-1:], w, b)), "softmax": (0, lambda x: x.softmax(-1))}
 for name, (weights, theirs) in norms.items():
     for columns, dtype in ((1000, BF16), (1024, torch.float16), (4097, BF16), (16384, BF16), (8192, torch.float32), (40000, BF16)):
         bound = 2**-16 if dtype == torch.float32 else 2**-7
-        for rows in (300, 300, 1):  # the second call is known, of other addresses
+        for rows in (300, 300, 1):  # the second call is known, but has other addresses
             given = [x.requires_grad_() for x in (drawn(rows, columns, dtype=dtype), *(drawn(columns, dtype=dtype) for _ in range(weights)))]
             far = [x.detach().double().requires_grad_() for x in given]
             got, right = getattr(pb, name)(*given), theirs(*far)
@@ -372,7 +373,7 @@ with torch.no_grad():
     with kit.refused("rms_norm: weight must have the shape [columns], but is [50]"):
         pb.rms_norm(x, x[0, :50].contiguous())
 
-# ---- Packed weights and their gradients, which unpack on the device ----
+# ---- Packed weights and their gradients; the weights are unpacked on the device ----
 for word, group in (("int4", 128), ("uint4", 64), ("int8", 0)):
     given, exact = plain(np.random.default_rng(3), word, 520, 1096, group, np.float32)
     packed = pb.pack_weights(*(None if x is None else torch.from_numpy(x).cuda() for x in given), type=word, group=group)
@@ -384,8 +385,8 @@ for word, group in (("int4", 128), ("uint4", 64), ("int8", 0)):
         check(dx, grad.double() @ weights, 2**-7, "the gradient of rows by packed weights", word, group)
         check(dbias, grad.double().sum(0), 2**-7, "the gradient of a bias by packed weights", word, group)
 
-# ---- Experts: rows that are added to those of tokens, groups whose rows are counted, and packed weights of each ----
-ends = torch.tensor([0, 400, 400, 1100, 1700, 1750, 2500, 2800, 2900], dtype=torch.int32, device="cuda")  # 100 rows are of no expert
+# ---- Experts: added rows of tokens, groups with counted rows, and packed weights for each expert ----
+ends = torch.tensor([0, 400, 400, 1100, 1700, 1750, 2500, 2800, 2900], dtype=torch.int32, device="cuda")  # 100 rows belong to no expert
 
 
 def of_experts(x, experts, ends):
@@ -447,7 +448,7 @@ for word, group in (("int4", 128), ("uint4", 64), ("int8", 0)):
         dx, = torch.autograd.grad(d, x, grad)
         check(dx, of_experts(grad, weights, ends), 2**-7, "the gradient of rows by packed experts", word, group)
 
-# ---- Processes of their own ----
+# ---- Tests in separate processes ----
 
 PRELUDE = "import torch, ptxbuilder as pb; a = torch.randn(512, 512, device='cuda').bfloat16(); "
 CHECK = "d = pb.matmul(a, a); assert (d.double() - a.double() @ a.double()).norm() < 1e-2 * d.double().norm(); "
@@ -464,7 +465,7 @@ def process(code, expected=0, text="", **environment):
 
 scratch = tempfile.mkdtemp()
 unwritable = os.path.join(scratch, "unwritable")
-open(unwritable, "w").close()  # a file, so that no folder can be made there, by root either
+open(unwritable, "w").close()  # this is a file, so that nobody, not even root, can create a folder there
 jobs = [dict(code=PRELUDE + "torch.cuda._sleep(500_000_000); [pb.matmul(a, a) for _ in range(200)]"),
         dict(code=PRELUDE + CHECK, HOME=None, XDG_CACHE_HOME=None),
         dict(code=PRELUDE + CHECK, XDG_CACHE_HOME=unwritable),
@@ -473,12 +474,12 @@ jobs = [dict(code=PRELUDE + "torch.cuda._sleep(500_000_000); [pb.matmul(a, a) fo
         dict(code=PRELUDE + CHECK + "import os; p = os.fork()\nif p == 0:\n try: pb.matmul(a, a)\n except Exception as e: print(e)\n "
              "os._exit(0)\n"
              "os.waitpid(p, 0)"),
-        # Checks that an error of the device names the kernel, the call that noticed it, its sizes, and how to learn more.
+        # Checks that an error of the device names the kernel, the call that noticed the error and its sizes, and tells how to learn more.
         dict(code=PRELUDE + "pb.softmax(a)\ntry: a[torch.tensor([600], device='cuda')]; torch.cuda.synchronize()\n"
              "except Exception: pass\nfor _ in range(3):\n try: pb.softmax(a)\n except Exception as e: print(e, flush=True)\n"
              "import os; os._exit(0)",
              text=("of kernel 'softmax'", "this call is softmax x bf16 512 x 512, y bf16 512 x 512", "set PTXBUILDER_WATCHDOG=1000")),
-        # Captures the first call of the process, whose kernel is compiled and loaded in the capture.
+        # Captures the first call of the process, whose kernel is compiled and loaded during the capture.
         dict(code=PRELUDE + "g = torch.cuda.CUDAGraph()\nwith torch.cuda.graph(g): d = pb.matmul(a, a)\ng.replay(); "
              "torch.cuda.synchronize(); "
              "assert (d.double() - a.double() @ a.double()).norm() < 1e-2 * d.double().norm()"),

@@ -1,4 +1,4 @@
-"""The tests of PyTorch share this module, on the CPU with the emulator and on a GPU: comparisons in float64, and products with all of their
+"""Holds what the tests of PyTorch share, on the CPU with the emulator and on a GPU: comparisons in float64, and products with all of their
 operands. A test that imports it runs with a Python whose PyTorch is new enough, or is skipped."""
 import sys
 
@@ -33,12 +33,12 @@ def tensors_of(case, place):
 
 
 def with_tensors(words, place):
-    """Returns the same, with numpy's arrays as PyTorch's tensors."""
+    """Returns the arguments with numpy arrays replaced by PyTorch tensors."""
     return {name: torch.from_numpy(x).to(place) if isinstance(x, np.ndarray) else x for name, x in words.items()}
 
 
 def check_attention_gradients(attend, place, cases=reference.DIFFERENTIABLE):
-    """Tests every way to call a product of bf16 tensors, against float64."""
+    """Compares the gradients of attention with float64, called directly and compiled."""
     for case in cases:
         operands = [torch.from_numpy(random.standard_normal(shape)).to(place, torch.bfloat16) for shape in reference.shapes(case)]
         for way, has_lse in ((attend, False), (torch.compile(attend, fullgraph=True, backend="aot_eager"), True)):
@@ -58,7 +58,7 @@ def by_compiler(product, backend="aot_eager"):
 
 
 def check_beside(ways, cases, place):
-    """Tests the products of reference.PRODUCTS; the first way is eager, and also uses a given D."""
+    """Tests the products in `cases`. The first way is eager, and is also tested with a given D."""
     for case in cases:
         tensors, words = tensors_of(case, place)
         exact = {name: wide(x) for name, x in tensors.items()}
@@ -74,7 +74,7 @@ def check_beside(ways, cases, place):
 
 
 def exactly(a, b, activation=None, gate=False, slope_of=None, beta=1.0, out_dtype=None, **operands):
-    """Computes the same with PyTorch's functions, which have derivatives."""
+    """Computes the product with PyTorch functions, which have derivatives."""
     alpha = operands.pop("alpha", 1.0)
     operands |= {"alpha": alpha} if isinstance(alpha, torch.Tensor) else {}
     x, _ = reference.with_operands({"a": a, "b": b, **operands}, 1.0 if "alpha" in operands else alpha, beta)
@@ -87,7 +87,7 @@ def exactly(a, b, activation=None, gate=False, slope_of=None, beta=1.0, out_dtyp
 
 
 def check_gradients_beside(ways, cases, place):
-    """Checks the gradient of every tensor except an amax, against PyTorch's own in float64, if A, B and D have more than 8 bits."""
+    """Compares the gradient of every tensor except an amax with PyTorch's own in float64, if A, B and D have more than 8 bits."""
     for case in cases:
         if "8" in case[2] + case[3] or 0 in case[0]:
             continue
@@ -104,7 +104,7 @@ def check_gradients_beside(ways, cases, place):
             got = torch.autograd.grad((d * weight).sum(), list(tensors.values()), allow_unused=True)
             for name, x, y in zip(tensors, got, gradients):
                 kit.check(x.dtype == tensors[name].dtype and x.shape == tensors[name].shape, case, name)
-                # The gradient of a single number is a sum of numbers of either sign.
+                # The gradient of a single number is a sum of numbers with both signs, so its tolerance is larger.
                 check(x, torch.zeros_like(x).double() if y is None else y, 2**-6 if x.numel() > 1 else 2**-4, case, name, way)
         for more in (dict(amax=torch.zeros(1, device=place)), dict(scale_result=torch.ones(1, device=place)),
                      dict(out_dtype=torch.float8_e4m3fn), dict(out=torch.zeros(d.shape, dtype=d.dtype, device=place))):

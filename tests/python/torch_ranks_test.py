@@ -1,6 +1,6 @@
-"""Ranks of a process group call each other on the GPUs of this host, a process for each: torch_ranks_test.py [--ranks 2]
+"""Tests calls between the ranks of a process group, with a process for each GPU of this host: torch_ranks_test.py [--ranks 2]
 
-Calls are compared with float64 for random shapes and types, forward and backward, in graphs, in two streams, with one rank late, and under
+Compares calls with float64 for random shapes and types: forward and backward, in graphs, in two streams, with one rank late, and under
 torch.compile. kernels/python/bench/ranks.py compares them with NCCL.
 """
 import argparse
@@ -27,7 +27,7 @@ def drawn(*shape, dtype=torch.bfloat16):
 
 
 def gathered_of(x):
-    """Returns all ranks' rows."""
+    """Returns the rows of all ranks."""
     parts = [torch.empty_like(x) for _ in range(RANKS)]
     dist.all_gather(parts, x.contiguous())
     return torch.cat(parts)
@@ -40,7 +40,7 @@ def summed(x):
 
 
 def check_near(got, wanted, room, *words):
-    """`room` is what rounding may do to each element."""
+    """Checks that no element deviates by more than its `room`, the bound of its rounding error."""
     error = ((got.double() - wanted).abs() / room).max().item()
     kit.check(error <= 1, *words, error)
 
@@ -51,7 +51,7 @@ def check_shape(pb, rank, rows, n, k, dtype):
         out_dtype = random.choice((torch.bfloat16, torch.float16))
         words = {"out_dtype": out_dtype, "scale": torch.tensor([0.25], device="cuda")}
     scale, rounding = words.get("scale", 1), torch.finfo(out_dtype).eps
-    lost = 2**-10 if dtype.itemsize == 1 else 2**-20  # of the products' sizes, where the tensor cores add them up
+    lost = 2**-10 if dtype.itemsize == 1 else 2**-20  # share of the products' magnitudes that the tensor cores may lose in sums
     a, b = drawn(rows, k, dtype=dtype), drawn(n, k, dtype=dtype)
 
     def sizes_of(a):
@@ -64,11 +64,11 @@ def check_shape(pb, rank, rows, n, k, dtype):
     a = drawn(RANKS * rows, k, dtype=dtype)
     part = a.double() @ b.double().t() * scale
     wanted = summed(part)
-    # Each rank rounds a part of the sum, by half of eps at most.
+    # Each rank rounds a part of the sum, by at most half of eps.
     room = summed(part.abs()) * rounding * RANKS / 2 + lost * summed(sizes_of(a))
     check_near(pb.matmul_reduce_scatter(a, b.t(), **words), wanted.chunk(RANKS)[rank], room.chunk(RANKS)[rank], "matmul_reduce_scatter",
                rows, n, k, dtype)
-    # Tests products in which all ranks get all rows, whose number the ranks need not divide.
+    # In these products, all ranks get all rows, and the number of rows need not be a multiple of the ranks.
     d = pb.matmul_all_reduce(a[1:], b.t(), **words)
     check_near(d, wanted[1:], room[1:], "matmul_all_reduce", rows, n, k, dtype)
     kit.check(all(torch.equal(one, d) for one in gathered_of(d).chunk(RANKS)), "the same sums on all ranks", rows, n, k, dtype)
@@ -86,7 +86,7 @@ def check_drawn(pb, rank):
 
 def check_norm(pb, rows, columns, dtype):
     x = drawn(rows, columns, dtype=dtype)
-    shared = torch.Generator(x.device).manual_seed(rows)  # All ranks give these alike.
+    shared = torch.Generator(x.device).manual_seed(rows)  # all ranks draw the same numbers
     residual, weight = (torch.randn(shape, device="cuda", generator=shared).to(dtype) for shape in ((rows, columns), (columns,)))
     y, total = pb.all_reduce_rms_norm(x, residual, weight)
     wanted, rounding = summed(x.double()) + residual.double(), torch.finfo(dtype).eps
@@ -113,7 +113,7 @@ def check_gradients_on_gpus(pb, rank):
         everywhere = gathered_of(dy).double()
         check(dh, everywhere @ w.double(), "of A, reduce-scatter")
         check(dw, everywhere.t() @ h.double(), "of B, reduce-scatter")
-        dd = gathered_of(dy)[:RANKS * rows]  # All ranks have the same loss.
+        dd = gathered_of(dy)[:RANKS * rows]  # all ranks have the same loss
         dist.broadcast(dd, 0)
         dh, dw = torch.autograd.grad(way(lambda h, w: pb.matmul_all_reduce(h, w.t()))(h, w), (h, w), dd)
         check(dh, dd.double() @ w.double(), "of A, all-reduce")
@@ -127,13 +127,13 @@ def check_gradients_on_gpus(pb, rank):
 
 
 def drawn_ends(count, experts):
-    """Returns the experts of some rows in order, and the ends of each expert's rows."""
+    """Returns the experts of `count` rows in order, and the ends of each expert's rows."""
     chosen = torch.randint(0, RANKS * experts, (count,), device="cuda").sort().values
     return chosen, torch.bincount(chosen, minlength=RANKS * experts).cumsum(0).int()
 
 
 def check_experts(pb, rank):
-    """Returns rows times the matrices of their experts, which are distributed over the ranks."""
+    """Checks products of rows with the matrices of their experts, which are distributed over the ranks."""
     for way in (lambda f: f, lambda f: torch.compile(f, fullgraph=True)):
         for experts, count, k, n in ((4, 700, 256, 512), (1, 33, 128, 64), (24, 2000, 512, 256)):
             x, w, dy = drawn(count, k).requires_grad_(), drawn(experts, k, n).requires_grad_(), drawn(count, n)
@@ -154,7 +154,7 @@ def check_experts(pb, rank):
 
 
 def calls_of(pb):
-    """Returns a call of each form, whose results are bitwise reproducible."""
+    """Returns a call of each form; the results of these calls are bitwise reproducible."""
     a, b, x = drawn(700, 512), drawn(1000, 512), drawn(8, 4096)
     whole = drawn(RANKS * 100, 512)
     _, ends = drawn_ends(700, 6)
@@ -168,7 +168,7 @@ def calls_of(pb):
 
 
 def check_repetitions(pb, rank):
-    """One rank is sometimes late."""
+    """Repeats calls while one rank is sometimes late."""
     for number, call in enumerate(calls_of(pb)):
         first = call()
         for i in range(300):
@@ -197,7 +197,7 @@ def check_graph(pb, rank):
         first = call()
         stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
         with torch.cuda.stream(stream):
-            call()  # This call makes the stream's exchange memory.
+            call()  # this call creates the exchange memory of the stream
             torch.cuda.synchronize()
             with torch.cuda.graph(graph, stream=stream):
                 recorded = call()
@@ -226,11 +226,12 @@ def run(rank, place):
         if rank == 0:
             print(f"{check.__name__}: {time.monotonic() - begin:.0f} s, {kit.failures} failures so far", flush=True)
     print(f"rank {rank} of {RANKS}: {kit.failures} failures", flush=True)
-    os._exit(1 if kit.failures else 0)  # Peers use this memory until the end of the process.
+    os._exit(1 if kit.failures else 0)  # peers use this memory until the end of the process
 
 
 def check_gradients(rank, place):
-    """Gradients of the two products, whose forward passes are done by gloo and torch.mm here, are those of the whole in one process."""
+    """Compares gradients of the two products with those of one process that computes the whole product. Gloo and torch.mm compute the
+    forward passes."""
     from ptxbuilder._torch import ranks
 
     dist.init_process_group("gloo", init_method=f"file://{place}", rank=rank, world_size=RANKS)
@@ -264,7 +265,7 @@ def check_gradients(rank, place):
 
     ranks.matmul = turned_product
     rows, n, k = 6, 5, 7
-    torch.manual_seed(4)  # It is the same on all ranks, and each takes its part.
+    torch.manual_seed(4)  # all ranks draw the same numbers, and each takes its part
     xs, ws = torch.randn(RANKS, rows, k).double(), torch.randn(RANKS, n, k).double()
     scales = [torch.tensor([r + 0.5]) for r in range(RANKS)]
     hs, weights = torch.randn(RANKS, RANKS * rows, k).double(), torch.randn(RANKS, RANKS * rows, n).double()
@@ -300,7 +301,7 @@ def check_gradients(rank, place):
 
 
 def check_gradients_of_norm(ranks, rank, name):
-    """A loss that all ranks compute alike has the gradients of the whole in one process."""
+    """Checks a norm with a loss that all ranks compute alike: its gradients must be those of one process that computes the whole norm."""
     rows, columns, epsilon = 5, 24, 1e-3
 
     def whole(xs, residual, weight):
@@ -329,11 +330,11 @@ def check_gradients_of_norm(ranks, rank, name):
 
 
 def check_gradients_of_tokens(ranks, rank, name):
-    """Rows that experts of all ranks multiply have the gradients of the whole in one process."""
+    """Checks rows that experts of all ranks multiply: their gradients must be those of one process that computes all products."""
     experts, count, k, n = 3, 17, 5, 4
 
     def places(all_ends):
-        """Returns the rank and the row of each row that comes to this rank, in order, and the ends of its experts."""
+        """Returns the origin (rank and row) of each row that comes to this rank, in order, and the ends of its experts."""
         begins = torch.cat((all_ends.new_zeros(RANKS, 1), all_ends), 1)
         order, offs = [], []
         for expert in range(rank * experts, (rank + 1) * experts):
@@ -386,7 +387,7 @@ def refusal(call, why):
 
 
 def check_without_gpus():
-    """Bytes, shapes and refusals are known without a GPU."""
+    """Checks what is known without a GPU: the bytes of memory, shapes, and refused calls."""
     import ptxbuilder as pb
     from ptxbuilder import _ext
     from ptxbuilder._common import untouched

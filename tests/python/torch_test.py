@@ -1,6 +1,6 @@
-"""Tests PyTorch's tensors on the CPU, with the emulator: eager, traced, compiled, differentiated and under torch.func.
+"""Tests the package with PyTorch tensors on the CPU, with the emulator: eager, traced, compiled, differentiated and under torch.func.
 
-  torch_test.py FOLDER   with saxpy.ptx and saxpy.json in it
+  torch_test.py FOLDER   which holds saxpy.ptx and saxpy.json
 """
 import ctypes
 import shutil
@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 import kit
-from torch_kit import by_compiler, check_attention_gradients, check, check_beside, check_gradients_beside, exactly, functions, wide, with_tensors  # first: it finds a PyTorch
+from torch_kit import by_compiler, check_attention_gradients, check, check_beside, check_gradients_beside, exactly, functions, wide, with_tensors  # imported first, because it finds a PyTorch
 import numpy as np
 import ptxbuilder as pb
 import reference
@@ -57,7 +57,7 @@ result = product(a, b, out=out[:, 3:83])
 check(out[:, 3:83], a.double() @ b.double(), 2**-8)
 kit.check((out[:, :3] == 7).all() and (out[:, 83:] == 7).all())
 
-# Tests gradients: direct, through the operation, and compiled, against PyTorch's own in f32.
+# Compares gradients with PyTorch's own in f32: called directly, through the operation, and compiled.
 operands = [drawn(24, 72), drawn(72, 40), drawn(40), drawn(24, 40)]
 for x in operands:
     x.requires_grad_()
@@ -76,13 +76,13 @@ for name, function in functions.items():
         for x, y, operand in zip(torch.autograd.grad((way(*operands) * weight).sum(), operands), expected, "a b bias c".split()):
             kit.check(x.dtype == BF16)
             check(x, y, 2**-7, name, way.__name__, operand)
-for shapes in (((8, 16, 24), (24, 32)), ((2, 1, 16, 24), (3, 24, 8))):  # what was broadcast is summed
+for shapes in (((8, 16, 24), (24, 32)), ((2, 1, 16, 24), (3, 24, 8))):  # gradients of broadcast operands are sums
     a, b = (drawn(*shape).requires_grad_() for shape in shapes)
     weight = torch.randn(torch.broadcast_shapes(shapes[0][:-2], shapes[1][:-2]) + (shapes[0][-2], shapes[1][-1]))
     for x, y in zip(torch.autograd.grad((product(a, b) * weight).sum(), (a, b)),
                     torch.autograd.grad(((a.float() @ b.float()) * weight).sum(), (a, b))):
         check(x, y, 2**-7, shapes)
-# A gradient has the layout of its tensor, so that none is copied once more for a weight's `grad`.
+# A gradient has the layout of its tensor, so that a weight's `grad` needs no further copy.
 rows, layer, columns = drawn(2, 16, 24).requires_grad_(), drawn(32, 24).requires_grad_(), drawn(24, 16).requires_grad_()
 for way in (product, by_compiler(product)):
     for x, words, operands in ((rows, dict(transpose_b=True), (rows, layer)),
@@ -97,7 +97,7 @@ first, = torch.autograd.grad((product(a, b, tf32=True)**2).sum(), a, create_grap
 check(torch.autograd.grad(first.sum(), b)[0], torch.autograd.grad(torch.autograd.grad(((a @ b)**2).sum(), a, create_graph=True)[0].sum(), b)[0],
       2**-8, "the second derivative")
 
-# Tests the operations with PyTorch's own checks; static and dynamic shapes; a given result.
+# Tests the operations with PyTorch's own checks, with static and dynamic shapes, and with a given result.
 for grad in (False, True):
     operators.opcheck(torch.ops.ptxbuilder.matmul.default, tuple(drawn(*s).requires_grad_(grad) for s in ((16, 24), (24, 32))))
 operators.opcheck(torch.ops.ptxbuilder.matmul.default, (drawn(3, 16, 24), drawn(24, 32), drawn(32), drawn(3, 16, 32), 0.5, 2.0, "gelu"))
@@ -111,7 +111,7 @@ out = drawn(m, 40)[:, 4:36]
 check(into(a, b, out) - 1, out, 2**-7)
 check(out, a.double() @ b.double(), 2**-8)
 
-# Tests numbers that are known only when a graph runs.
+# Tests numbers whose values become available only when a graph runs.
 a, b, c, half, two = drawn(16, 24), drawn(24, 32), drawn(16, 32), torch.tensor(0.5), torch.tensor(2.0)
 for words in ({}, dict(scale_a=torch.full((16,), 2.0)), dict(out=drawn(16, 32))):
     numbers = by_compiler(lambda a, c, x, y: product(a, b, c=c, alpha=x.item(), beta=y.item(), **words))
@@ -155,7 +155,7 @@ with kit.refused("set `tf32` to allow it"):
 with kit.refused("have no gradients"):
     product(drawn(16, 16).to(torch.float8_e5m2).requires_grad_(), drawn(16, 16).to(torch.float8_e5m2)).sum().backward()
 
-# Tests the other operands, and their gradients.
+# Tests the other operands and their gradients.
 check_beside((product, by_compiler(product)), reference.PRODUCTS, "cpu")
 check_beside((product, by_compiler(product, "inductor")), reference.PRODUCTS[:2] + reference.PRODUCTS[8:9], "cpu")
 check_gradients_beside((product, by_compiler(product)), reference.PRODUCTS, "cpu")
@@ -184,7 +184,7 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (32,); it mus
     with kit.refused(text):
         pb.matmul(a, b, **{"device": "emulator", **words})
 
-# Tests attention: direct, through the operation, compiled, under torch.func; and its gradient.
+# Tests attention and its gradient: called directly, through the operation, compiled, and under torch.func.
 for case in reference.CASES[:4] + reference.CASES[6:]:
     operands, words = [drawn(*shape) for shape in reference.shapes(case)], with_tensors(case[-1], "cpu")
     expected, expected_lse = (torch.from_numpy(x) for x in reference.attention(*(x.double().numpy() for x in operands), **case[-1]))
@@ -245,14 +245,14 @@ exact_of_pages = reference.decoded(cached[0].double().numpy(), *by_pages, caches
 for way in (pb.decode, by_compiler(pb.decode)):
     o = way(cached[0], *eights, *cached[3:], k_scale=of_pages, v_scale=of_pages, device="emulator")
     check(o, torch.from_numpy(exact_of_pages), 2**-6 * max(1, abs(exact_of_pages).max()), "scales of pages")
-first, offsets = cached[0][0], torch.tensor([0, 2, 3, 3], dtype=torch.int32)  # two queries, one and none
+first, offsets = cached[0][0], torch.tensor([0, 2, 3, 3], dtype=torch.int32)  # the sequences have two queries, one and none
 mixed = torch.cat([first, cached[0][1, 1:]])
 for way in (pb.decode, by_compiler(pb.decode)):
     o, lse = way(mixed, *eights, *cached[3:], k_scale=by, v_scale=by, query_offsets=offsets, max_queries=2, return_lse=True,
                  device="emulator")
     check(o, torch.from_numpy(np.concatenate([exact[0][0], exact[0][1, 1:]])), 2**-6, "a mixed batch")
     check(lse, torch.from_numpy(np.concatenate([exact[1][0], exact[1][1, :, 1:]], 1)), 1e-4, "lse of a mixed batch")
-# Checks that Q, K and V of e4m3 give O of bf16, eager and traced, and no gradient.
+# Checks that Q, K and V of e4m3 give a bf16 O, both eager and traced, and have no gradient.
 narrow = [x.to(torch.float8_e4m3fn) for x in (q, k, v)]
 scales = dict(q_scale=by[1:], k_scale=by[:1], v_scale=by[1:])
 exact = reference.attention(*(x.double().numpy() * factor.item() for x, factor in zip(narrow, scales.values())), causal=True)
@@ -275,7 +275,7 @@ for way in (pb.decode, by_compiler(pb.decode)):
             way(*given, device="emulator", **words)
         with torch.no_grad():
             way(*given, device="emulator", **words)
-# A tree of a root and its child, and one of two roots.
+# The queries form trees: a root and its child in one sequence, and two roots in another.
 masks = torch.tensor([[1, 3], [1, 2], [0, 1]], dtype=torch.int32)
 of_tree, lse_of_tree = reference.decoded(*(x.double().numpy() for x in cached[:3]), caches.lengths, caches.table, tree_mask=masks.numpy())
 for way in (pb.decode, by_compiler(pb.decode)):
@@ -314,7 +314,7 @@ for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
     kit.check(torch.equal(way(trained, k, v).detach(), expected))
     with torch.no_grad():
         kit.check(torch.equal(way(trained, k, v), expected))
-# Checks that PyTorch's generator draws a new seed at each call, which is kept for the gradient.
+# Checks that PyTorch's generator draws a new seed for each call, and that the gradient reuses the call's seed.
 halved = [attend(q, k, v, dropout=0.5) for _ in range(2)]
 torch.manual_seed(7)
 first, second = (by_compiler(attend)(q, k, v, dropout=0.5) if compiled else attend(q, k, v, dropout=0.5) for compiled in (False, True))
@@ -330,7 +330,7 @@ of_checkpoint, = torch.autograd.grad(kept.float().sum(), again)
 torch.manual_seed(7)
 of_straight, = torch.autograd.grad(attend(again, k, v, dropout=0.5).float().sum(), again)
 check(of_checkpoint, of_straight.double(), 2**-6, "dropout through a checkpoint")
-# Tests PyTorch's own function, which ours computes if it supports the request, and PyTorch's otherwise.
+# Tests the counterpart of PyTorch's own function. Our kernel computes a call if it supports the request; otherwise PyTorch does.
 sdpa, of_torch = pb.scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention
 calls = []
 own = sys.modules["ptxbuilder._torch.sdpa"].attention
@@ -358,7 +358,7 @@ with kit.refused("packed sequences, sinks, dropout and caches are not supported 
 of_lse = torch.autograd.grad(attend(trained, k, v, return_lse=True)[1].sum(), trained)[0]
 check(of_lse, torch.from_numpy(next(reference.attention_gradients(*map(wide, (q, k, v, torch.zeros_like(q))), lse_grad=np.ones((3, 2, 40))))),
       2**-6, "of lse alone")
-# An argument, or PyTorch's switch, makes gradients bitwise reproducible.
+# An argument, or PyTorch's global switch, makes gradients bitwise reproducible.
 asked = []
 door = sys.modules["ptxbuilder._torch.attention"]._attention
 run_gradient = door.run_gradient
@@ -374,7 +374,7 @@ kit.check(asked == [pb._ext.DETERMINISTIC] * 3 + [0], asked)
 for x in of_switch:
     kit.check(torch.equal(of_word, x))
 check(of_word, free.double(), 2**-7, "deterministic")
-# Packed sequences are those of one tensor one after the other.
+# Packed sequences are the batches of one tensor, one after the other.
 given = [x.clone().requires_grad_() for x in (q, k, v)]
 exact = torch.autograd.grad(attend(*given, causal=True).float().square().sum(), given)
 for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
@@ -414,9 +414,9 @@ with kit.refused("B: it is <class 'numpy.ndarray'>, but the other tensors are Py
 with kit.refused("V: it is <class 'numpy.ndarray'>, but the other tensors are PyTorch's"):
     pb.attention(q, k, np.zeros(4), device="emulator")
 
-# Checks that torch.jit.trace has the operations in its graph, for other shapes and for gradients too.
+# Checks that torch.jit.trace puts the operations into its graph, and that the graph also works for other shapes and for gradients.
 a, b, heads = drawn(32, 64), drawn(64, 48), drawn(2, 20, 2, 64)
-state = ctypes.CFUNCTYPE(ctypes.POINTER(ctypes.c_void_p))(tensors.tracing_state())  # the extension calls it; PyTorch does not document it
+state = ctypes.CFUNCTYPE(ctypes.POINTER(ctypes.c_void_p))(tensors.tracing_state())  # undocumented, but the extension calls it
 for operands, function in (((a, b), product), ((a, b), lambda a, b: product(a, b, activation="gelu", transpose_a=False)),
                            ((a, b), lambda a, b: product(a, b, out=a.new_zeros(a.shape[0], 48))),
                            ((a, b), lambda a, b: product(a, b, scale_a=a[:, 0].float(), amax=torch.zeros(1))),
@@ -434,7 +434,7 @@ for operands, function in (((a, b), product), ((a, b), lambda a, b: product(a, b
     if not operands[0].requires_grad and len(operands[0].shape) == 2:
         kit.check(torch.equal(traced(a[:20], b), function(a[:20], b)), "of other rows", traced.code)
 
-# Checks that torch.autocast converts f32, as for torch.mm(), and gradients have the operands' types.
+# Checks that torch.autocast converts f32 operands as it does for torch.mm(), and that gradients have the operands' types.
 a, b, bias = (drawn(*shape, dtype=torch.float32).requires_grad_() for shape in ((16, 24), (24, 32), (32,)))
 narrow = [x.detach().bfloat16().requires_grad_() for x in (a, b, bias)]
 weight = torch.randn(16, 32)
@@ -460,9 +460,9 @@ for way in (pb.attention, by_compiler(pb.attention)):
     kit.check(o.dtype == torch.float16)
     check(o, pb.attention(*(heads.half(),) * 3, device="emulator"), 2**-10, "autocast")
 with torch.autocast("cpu", torch.bfloat16), kit.refused("set `tf32` to allow it"):
-    product(a.detach(), b.detach(), out=torch.zeros(16, 32))  # which torch.mm() does not convert either
+    product(a.detach(), b.detach(), out=torch.zeros(16, 32))  # torch.mm() does not convert these either
 
-# Checks that autograd knows of a write, as with torch.mm(out=).
+# Checks that autograd notices a write to a given result, as with torch.mm(out=).
 left, right, d = drawn(5, 8), drawn(8, 9), torch.zeros(5, 9, dtype=BF16)
 sums, heads = torch.zeros(1), drawn(1, 4, 1, 64)
 written = {"out": (d, lambda: pb.matmul(left, right, out=d, device="emulator")),
@@ -474,18 +474,18 @@ for x, write in written.values():
     write()
     with kit.refused("modified by an inplace operation", kind=RuntimeError):
         loss.backward()
-# Tests a sign that PyTorch keeps outside of the memory.
+# Tests a tensor whose sign PyTorch stores outside of its memory.
 z = torch.randn(8, 1, dtype=torch.complex64).conj().imag
 check(pb.matmul(z, torch.ones(1, 4), tf32=True, device="emulator"), z.clone() @ torch.ones(1, 4), 2**-9)
 with kit.refused("out: it is a view whose sign PyTorch keeps outside of its memory"):
     pb.matmul(left, right, out=torch._neg_view(d), device="emulator")
-# Checks that relu keeps NaN, and that 8-bit types have no gradient.
+# Checks that relu propagates NaN, and that 8-bit types have no gradient.
 kit.check(pb.matmul(torch.full((1, 8), torch.nan, dtype=BF16), right, activation="relu", device="emulator").isnan().all())
 for activation in (None, "relu", "gelu"):
     with kit.refused("out_dtype of torch.float8_e4m3fn"):
         pb.matmul(left.clone().requires_grad_(), right, activation=activation, out_dtype="e4m3", device="emulator")
 
-# Tests any kernel, direct and compiled.
+# Tests loaded kernels of any kind, called directly and compiled.
 x, y = drawn(1000, dtype=torch.float32), drawn(1000, dtype=torch.float32)
 saxpy = pb.load(f"{sys.argv[1]}/saxpy", updates=["y"], device="emulator")
 result = y.clone()
@@ -515,7 +515,7 @@ tma = pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": "X"}, device="emulator")
 X, Y = drawn(8, 32, dtype=torch.float32), drawn(8, 32, dtype=torch.float32)
 for way in (tma, torch.compile(lambda **words: tma(**words), fullgraph=True, backend="aot_eager")):
     check(way(X=X, Y=Y, alpha=3.0, device="emulator"), 3 * X + Y, 1e-6)
-# Tests a struct's tensors, one written and one allocated.
+# Tests tensors in a struct, one that the kernel updates and one that the call allocates.
 scaled = pb.load(struct_kernel.files(), updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
 for way in (scaled, by_compiler(lambda grid, **words: scaled(grid, **words))):
     to = torch.zeros(1000)
@@ -530,8 +530,7 @@ for backend in (None, "aot_eager"):
     with kit.refused("kernel 'saxpy' has no gradient", kind=Exception):
         way(x=x.clone().requires_grad_(), y=result, alpha=2.0, count=1000, device="emulator")
 
-# Checks that an exported graph identifies a kernel by its contents, so that another process runs the same one or reports that it is
-# missing.
+# Checks that an exported graph identifies a kernel by its contents. Another process must run the same kernel, or report that it is missing.
 class Exported(torch.nn.Module):
     def forward(self, x, y):
         return saxpy(x=x, y=y * 1, alpha=2.0, count=x.numel(), device="emulator")
@@ -566,7 +565,7 @@ with tempfile.TemporaryDirectory() as folder:
     same, other = (pb.load(f"{folder}/{name}", updates=["y"], device="emulator").handle for name in ("same", "other"))
     kit.check(saxpy.handle == same != other, saxpy.handle, same, other)
 
-# Tests a layer: like torch.nn.Linear followed by an activation, whose state it loads; and errors.
+# Tests pb.Linear: it equals torch.nn.Linear followed by an activation, loads the state of torch.nn.Linear, and reports errors.
 for activation, bias in ((None, True), ("gelu", True), ("silu", False)):
     ours, theirs = pb.Linear(24, 32, bias, activation, dtype=BF16), torch.nn.Linear(24, 32, bias, dtype=BF16)
     ours.load_state_dict(theirs.state_dict())
@@ -590,7 +589,7 @@ with kit.refused("has no attribute 'Conv'", kind=AttributeError):
 done = subprocess.run([sys.executable, "-c", "import ptxbuilder, sys; assert 'torch' not in sys.modules; ptxbuilder.Linear(3, 4)"])
 kit.check(done.returncode == 0, "PyTorch is imported for a layer alone")
 
-# Checks that PyTorch's tools count and name it.
+# Checks that PyTorch's tools count the operations and show their names.
 a, b, heads = drawn(3, 16, 24), drawn(24, 32), drawn(1, 20, 2, 64)
 for call, count in ((lambda: product(a, b), 2 * 3 * 16 * 24 * 32), (lambda: product(a, b, amax=torch.zeros(1)), 2 * 3 * 16 * 24 * 32),
                     (lambda: product(a, b, out=drawn(3, 16, 32)), 2 * 3 * 16 * 24 * 32), (lambda: attend(heads, heads, heads), 4 * 20 * 20 * 2 * 64),
@@ -603,7 +602,7 @@ with torch.profiler.profile() as profile:
 seen = {event.name for event in profile.events()}
 kit.check({f"ptxbuilder::{name}" for name in ("matmul", "attention", "launch")} <= seen, seen)
 
-# Tests groups, in every way, and their gradients.
+# Tests products in groups and their gradients, called in every way.
 ends = torch.from_numpy(reference.ENDS)
 for x, y in ((drawn(reference.ALL, 72), drawn(5, 72, 56)), (drawn(reference.ALL, 72).mT, drawn(reference.ALL, 40)),
              (drawn(5, 72, 56).mT, drawn(reference.ALL, 72).mT)):
@@ -620,7 +619,7 @@ for x, y in ((drawn(reference.ALL, 72), drawn(5, 72, 56)), (drawn(reference.ALL,
         if x.ndim == 2:
             for got, expected in zip(found, reference.grouped_gradients(wide(x), wide(y), reference.ENDS, wide(grad))):
                 check(got, torch.from_numpy(expected), 2**-7, "gradients of groups", x.shape)
-# Tests gathered rows, in every way, and their gradients.
+# Tests gathered rows and their gradients, called in every way.
 rows, x, y = torch.from_numpy(reference.GATHERED), drawn(reference.ROWS_OF_A, 72), drawn(5, 72, 56)
 taken = reference.gathered(wide(x), reference.GATHERED)
 
@@ -657,7 +656,7 @@ for way in (scattered, by_compiler(scattered)):
         check(got, torch.from_numpy(exact), 2**-6, "gradients of scattered rows")
 
 
-# Each group takes the matrix at an address.
+# Tests groups that each use the matrix at a given address.
 order = [3, 1, 4, 4, 0]
 addresses = torch.tensor([y[i].data_ptr() for i in order])
 
@@ -683,7 +682,7 @@ with kit.refused("torch.autocast converts only one matrix"), torch.autocast("cpu
     addressed(wide_x.float(), y[1].float(), ends, addresses)
 
 
-# Groups of equal room, whose first rows count.
+# Tests groups with equal room. Only the first rows of each group are computed.
 counts = torch.tensor([3, 0, 40, 7, 26], dtype=torch.int32)
 counted = torch.arange(reference.ALL) % 26 < counts.repeat_interleave(26)
 
@@ -698,7 +697,7 @@ for way in (of_counts, by_compiler(of_counts)):
 with kit.refused("counts: not supported if a gradient of the product is requested"):
     of_counts(whole.clone().requires_grad_(), y, counts)
 
-# Tests added rows; several are added to one row.
+# Tests added rows; several of them are added to the same row.
 def added(x, y, c, ends, rows, weights):
     return pb.matmul(x, y, c=c, offs=ends, add_to_rows=rows, scale_a=weights, device="emulator")
 
@@ -730,7 +729,7 @@ check(pb.matmul(whole, y[0], c=begin, add_to_rows=rows, device="emulator"),
       "added rows of one matrix")
 
 
-def gathered_of_one(x, y, rows):  # Dynamo recompiles a function only a few times, and product() has reached the limit
+def gathered_of_one(x, y, rows):  # Dynamo recompiles a function only a few times, and product() has reached this limit
     return pb.matmul(x, y, a_rows=rows, device="emulator")
 
 
@@ -755,7 +754,7 @@ for way in (product, by_compiler(product)):
 with kit.refused("bias with offs: not supported if a gradient of the product is requested"):
     product(x.clone().requires_grad_(), y, offs=ends, bias=bias)
 
-# Tests block scales, in every way.
+# Tests block scales, called in every way.
 x, y = (torch.randn(shape).to(torch.float8_e4m3fn) for shape in ((64, 384), (144, 384)))
 of_x, of_y = torch.rand(3, 64) + 0.5, torch.rand(2, 3) + 0.5
 exact = torch.from_numpy(reference.in_blocks(wide(x), wide(y).T, of_x.numpy(), of_y.numpy()))
@@ -774,7 +773,7 @@ for way in (in_blocks, by_compiler(in_blocks)):
 with kit.refused("scale_a_1x128: not supported if a gradient of the product is requested"):
     product(x, y.mT, bias=torch.zeros(144, dtype=BF16, requires_grad=True), scale_a_1x128=of_x, scale_b_128x128=of_y)
 
-# Tests sparse weights, in every way.
+# Tests sparse weights, called in every way.
 w = torch.from_numpy(reference.with_zeros(np.random.default_rng(7), torch.randn(144, 200).numpy())).to(BF16)
 x, bias = torch.randn(2, 40, 200).to(BF16), torch.randn(144).to(BF16)
 s = pb.compress_2_4(w)
@@ -791,7 +790,7 @@ for way in (by_weights, by_compiler(by_weights)):
 with kit.refused("b_metadata: not supported if a gradient of the product is requested"):
     by_weights(x.clone().requires_grad_(), s, bias)
 
-# These are measured on a GPU, and run here with small sizes.
+# These benchmarks are meant for a GPU, and run here with small sizes.
 for name in ("block", "attention", "groups", "gathered", "blocks", "mixed", "sparse", "convolution", "training"):
     done = subprocess.run([sys.executable, f"{kit.TOP}/kernels/python/bench/{name}.py", "--small"], capture_output=True, text=True)
     kit.check(done.returncode == 0, name, done.stdout[-500:], done.stderr[-2000:])

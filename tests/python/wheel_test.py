@@ -1,6 +1,6 @@
-"""Tests the wheel: it is made, installed into a fresh environment, and used. wheel_test.py BUILD TOP
+"""Builds the wheel, installs it into a fresh environment, and tests it there: wheel_test.py BUILD TOP
 
-Reports files in it that should not be there, and its size.
+Reports files that do not belong in the wheel, and the size of the wheel.
 """
 import email
 import glob
@@ -17,7 +17,7 @@ sys.path.append(os.path.join(kit.TOP, "tests/project"))
 import shipped
 
 build, top = sys.argv[1:]
-LIMIT = 32 << 20  # bytes
+LIMIT = 32 << 20  # in bytes
 work = f"{build}/wheel_test"
 
 
@@ -57,7 +57,7 @@ said = email.message_from_bytes(archive.read(f"{folder}/METADATA"))
 kit.check(said["License-File"] == "LICENSE" and said["License-Expression"] == "Apache-2.0 WITH LLVM-exception", said)
 kit.check(said["Author"] and "Hopper" in said["Keywords"] and "Typing :: Typed" in said.get_all("Classifier"), said)
 
-# Installs it like pip, into an environment of its own; numpy is borrowed from another one.
+# Installs the wheel as pip would, into a separate environment that borrows numpy from another one.
 run(maker, "-m", "venv", "--without-pip", f"{work}/venv")
 python = f"{work}/venv/bin/python"
 site = run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])")
@@ -79,7 +79,8 @@ kit.check(said.endswith(" " + version), said)
 with_path = {**alone, "LD_LIBRARY_PATH": "/nonexistent"}
 run(python, "-c", code, env=with_path, cwd="/")
 
-# Checks that the command writes a kernel that the package loads, and runs one; without a ptxas it reports this, or works without it.
+# Checks that the command writes a kernel that the package loads, and that it runs a kernel. Without a ptxas, the command must report this
+# or work without it.
 bare = {"PATH": f"{work}/venv/bin", "HOME": work}
 kit.check(run("ptxb", "--version", env=bare, cwd="/") == f"ptxbuilder {version}", "another version of ptxb")
 run("ptxb", "emit", "saxpy", "--emit", work, "--assembler", "none", env=bare, cwd="/")
@@ -92,7 +93,7 @@ assert (pb.load("saxpy", updates=["y"], device="emulator")(x=x, y=y, alpha=2.0, 
 """
 run(python, "-c", code, env=alone, cwd=work)
 
-# Checks that its libraries have the right exports, and that they and the command need only libc and contain no path of the build.
+# Checks that its libraries have the right exports. They and the command must need only libc, and contain no path of the build.
 for path, exports, needed in ((f"{site}/ptxbuilder/{soname}", r"ptxb_\w+", ""), (f"{work}/venv/bin/ptxb", None, ""),
                               (f"{work}/venv/lib/ptxbuilder/libcuda.so.1", r"cu\w+|ptxbuilder_last_kernel", ""),
                               (f"{work}/venv/lib/ptxbuilder/libptxb_record.so", r"cu\w+|dlsym", ""),
@@ -109,7 +110,7 @@ for path, exports, needed in ((f"{site}/ptxbuilder/{soname}", r"ptxb_\w+", ""), 
     content = open(path, "rb").read()
     kit.check(os.path.realpath(build).encode() + b"/" not in content, f"{name} has a path of the build in it")
 
-# Checks the tag with PyPI's own tool.
+# Checks the wheel's tag with PyPI's own tool.
 auditor = kit.python_with("auditwheel")
 if auditor:
     said = run(auditor, "-m", "auditwheel", "show", wheel)

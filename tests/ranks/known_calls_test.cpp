@@ -1,5 +1,5 @@
-// Calls of ranks whose form is known skip the checks: they take their own addresses and numbers all the same,
-// and their neighbours are refused.
+// Tests calls of ranks whose form is known, and which therefore skip the checks. They must use their own
+// addresses and numbers, and similar calls with errors must be refused.
 #include <doctest/doctest.h>
 
 #include "error_kit.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kRanks = 2;
 
-// It has the calls of one operation on all ranks.
+// Holds the calls of one operation on all ranks.
 template <class Operation>
 struct Ranked {
   template <class... Options>
@@ -99,7 +99,7 @@ TEST_CASE("known norms of ranks take their own addresses and epsilon, and their 
 TEST_CASE("known exchanges of tokens take their own addresses, and their neighbours are refused") {
   auto devices = ranked_devices("emulator", kRanks);
   Ranked<kernels::RankedTokens> tokens(devices, kernels::CallOptions{uncached()});
-  const TokensCase c{kRanks, 3, 8, 64, true};  // Both runs have the same number of rows.
+  const TokensCase c{kRanks, 3, 8, 64, true};  // both runs have the same number of rows
   TokensRun first(devices, c, 1), second(devices, c, 2);
   for (TokensRun* run : {&first, &second, &first}) {
     run->poison();

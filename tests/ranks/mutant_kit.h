@@ -1,5 +1,5 @@
-// This puts a piece of a kernel of several ranks wrong, and tries schedules of the emulator until one names
-// it.
+// Changes a piece of the code of a kernel for several ranks, and tries schedules of the emulator until one
+// reports the fault.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@
 
 namespace ptxbuilder::test {
 
-// --ranks=N: cases and mutants have so many ranks, and twenty schedules.
+// --ranks=N: cases and mutants have N ranks, and run on twenty schedules.
 inline const int& asked_ranks = option("ranks", 0);
 
 inline std::vector<int> ranks_or(std::vector<int> usual) {
@@ -38,15 +38,15 @@ inline std::string compiled_ptx(Kernel kernel) {
   return Compiler(options).compile(std::move(kernel)).ptx;
 }
 
-// It is a piece of a kernel's PTX that is put wrong: the first that a pattern finds, or each that it finds.
+// A fault in a kernel's PTX: `to` replaces the first text that the pattern `from` matches, or every match.
 struct PtxMutant {
   const char* what;
   std::string from, to;
   bool once = false;
 };
 
-// Returns what the emulator says of the mutant on the first schedule that it finds wrong, of two dozen: a
-// race or a deadlock. `run` makes the calls with a seed and options.
+// Returns the emulator's report about a mutant, a race or a deadlock, from the first of two dozen schedules
+// that has one. `run` makes the calls with a seed and options.
 inline std::string report_of(const PtxMutant& m, const std::string& right,
                              const std::function<void(uint64_t seed, const LoadOptions&)>& run) {
   const std::string text = std::regex_replace(

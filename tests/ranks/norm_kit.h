@@ -1,5 +1,5 @@
-// This runs an all-reduce of several ranks with a residual and an RMS norm: it has tensors and exchange
-// memory of each, and holds what comes out against float64.
+// Runs an all-reduce of several ranks with a residual and an RMS norm. It holds the tensors and exchange
+// memory of each rank, and compares the results with float64.
 #pragma once
 
 #include <cmath>
@@ -36,7 +36,7 @@ class NormRun {
     draw_again();
   }
 
-  // It draws other data for the next call.
+  // Draws new data for the next call.
   void draw_again() {
     synchronize();
     x_.clear();
@@ -49,7 +49,7 @@ class NormRun {
     }
     poison();
   }
-  // Results may hold anything before a call.
+  // Poisons the results before a call, because they may hold anything.
   void poison() {
     for (std::vector<runtime::Buffer>* all : {&ys_, &sums_})
       for (runtime::Buffer& one : *all) one.fill(0xff);
@@ -71,8 +71,8 @@ class NormRun {
     if (case_.has_weight) p.weight = kernels::RowOperand{case_.type, {case_.columns}, weights_[r]};
     return p;
   }
-  // Returns the greatest error of the results of rank 0, as parts of what rounding allows. The norm is
-  // compared with that of the sum as it was rounded.
+  // Returns the greatest error of rank 0's results, relative to the bound of rounding. The reference norm
+  // uses the sum as it was rounded.
   double worst() const {
     const std::vector<double> y = values_of(ys_[0]), sum = values_of(sums_[0]);
     const double rounding = 2 * unit_roundoff(case_.type);

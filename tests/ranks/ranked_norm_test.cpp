@@ -1,5 +1,5 @@
-// All-reduces of several ranks with a residual and an RMS norm run on devices of the emulator: they are right
-// by float64 on drawn shapes and schedules, and named with one piece put wrong.
+// Tests all-reduces of several emulated ranks with a residual and an RMS norm. They must be right for random
+// shapes and schedules, compared with float64, and faults must be named if one piece of the code is wrong.
 #include <doctest/doctest.h>
 
 #include "kernels/ranks/all_reduce_norm.h"
@@ -28,13 +28,13 @@ void call(Norms& norms, const NormRun& run, int multiprocessors) {
   }
 }
 
-// It makes three calls, one queued after the other: the last finds the first one's data in its
-// place, and one of other data.
+// Queues three calls one after the other, so that the last finds the data of the first in its place. A
+// further call has other data.
 void call_often(const NormCase& c, uint64_t seed, const LoadOptions& options) {
   auto devices = ranked_devices("emulator", c.ranks, of_seed(seed));
   Norms norms = norms_of(devices, options);
   NormRun run(devices, c, seed + 1);
-  for (int i = 0; i < 3; ++i) call(norms, run, 1);  // Each CTA has several rows.
+  for (int i = 0; i < 3; ++i) call(norms, run, 1);  // each CTA has several rows
   run.synchronize();
   CHECK(run.worst() <= 1);
   run.draw_again();

@@ -1,5 +1,5 @@
-// The all-to-all of tokens for experts of several ranks runs on devices of the emulator: each row comes where
-// it should on drawn sizes and schedules, and faults are named with one piece put wrong.
+// Tests the all-to-all of tokens for experts on several emulated ranks. Each row must arrive at its place for
+// random sizes and schedules, and faults must be named if one piece of the code is wrong.
 #include <doctest/doctest.h>
 
 #include "error_kit.h"
@@ -27,7 +27,8 @@ void call(AllTokens& tokens, const TokensRun& run, TokenForm form, int multiproc
   }
 }
 
-// One file with the kernels of both forms, which are loaded at once; that of `first` is the first.
+// Returns one PTX file with the kernels of both forms, which are loaded at once. The kernel of `first` comes
+// first.
 std::string ptx_of_both(TokenForm first, int ranks) {
   const std::string other = compiled_ptx(kernels::token_exchange(
       first == TokenForm::dispatch ? TokenForm::combine : TokenForm::dispatch, ranks));
@@ -36,7 +37,7 @@ std::string ptx_of_both(TokenForm first, int ranks) {
          other.substr(other.find(header_end) + header_end.size());
 }
 
-// Both forms run twice with other rows, by the same exchange memory.
+// Runs both forms twice, each time with other rows, with the same exchange memory.
 void exchange_often(const TokensCase& c, uint64_t seed) {
   auto devices = ranked_devices("emulator", c.ranks, of_seed(seed));
   AllTokens tokens = tokens_of(devices);
@@ -57,7 +58,7 @@ void exchange_often(const TokensCase& c, uint64_t seed) {
   }
 }
 
-// Calls are queued one after the other: the third finds the first one's data in its place.
+// Queues several calls one after the other. The third finds the data of the first in its place.
 void dispatch_often(const TokensCase& c, uint64_t seed, const LoadOptions& options) {
   auto devices = ranked_devices("emulator", c.ranks, of_seed(seed));
   AllTokens tokens = tokens_of(devices, options);
@@ -98,7 +99,7 @@ TEST_CASE("tokens come to the ranks of their experts and back on every schedule"
 }
 
 TEST_CASE("what orders the ranks of an exchange of tokens is named where it is wrong") {
-  const TokensCase c{3, 2, 40, 512, true};  // A remainder by two ranks would look like the place.
+  const TokensCase c{3, 2, 40, 512, true};  // a remainder modulo two ranks would look like the place itself
   for (const TokenForm form : {TokenForm::dispatch, TokenForm::combine}) {
     const std::string right = ptx_of_both(form, c.ranks);
     for (const PtxMutant& m : {

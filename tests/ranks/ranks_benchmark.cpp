@@ -1,12 +1,11 @@
-// This calls several ranks on the GPUs of a host, all in one process. It says whether they are right by
-// float64 on drawn shapes, and give the same bits on repetition, with one rank late, with jitter, in two
-// streams and in graphs, and how long they take.
+// Calls several ranks on the GPUs of a host, all in one process. It checks results against float64 on random
+// shapes. It also checks that repeated calls give the same bits: with one rank late, with jitter, in two
+// streams and in graphs. Finally, it measures how long calls take.
 //   ranks_benchmark [--device=cuda|emulator] [--ranks=2] [--draws=20] [--repeat=1000] [--seed=0] [--times]
 //                   [--tiles] [--crossed]
-// The seed determines the schedules of the emulator and the drawn problems.
-// --tiles times products with each tile that may be chosen, next to the one that is.
-// Ranks begin with different streams where --crossed says so, which a device that runs one cooperative launch
-// after the other cannot do: it then ends with a time-out.
+// The seed determines the emulator's schedules and the random problems. --tiles measures products with each
+// tile that could be chosen, and with the one that is chosen. With --crossed, ranks begin with different
+// streams. This ends with a time-out on a device that runs cooperative launches one after the other.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,7 +68,7 @@ Options options_of(int argc, char** argv) {
   return o;
 }
 
-// It has the kernels of all ranks, which are made at the first call of each.
+// Holds the kernels of all ranks, which are created at the first call of each form.
 struct Calls {
   explicit Calls(RankedRun::Devices& all) : devices(all) {
     for (auto& device : devices) {
@@ -81,7 +80,8 @@ struct Calls {
     }
   }
   RankedRun::Devices& devices;
-  std::array<std::vector<std::unique_ptr<kernels::RankedProduct>>, 3> products;  // of each form
+  std::array<std::vector<std::unique_ptr<kernels::RankedProduct>>, 3>
+      products;  // indexed by form, then by rank
   std::vector<std::unique_ptr<kernels::RankedNorm>> norms;
   std::vector<std::unique_ptr<kernels::RankedTokens>> tokens;
 };
@@ -91,7 +91,7 @@ const char* const kNames[kForms] = {"all-gather and product", "product and reduc
                                     "product and all-reduce", "all-reduce, residual and norm",
                                     "dispatch and combine of tokens"};
 
-// It has one call's operands on all ranks, whatever its form.
+// Holds one call's operands on all ranks, for any form.
 struct Trial {
   std::string name;
   std::function<void(int rank, runtime::Stream stream, int multiprocessors)> call;
@@ -100,7 +100,7 @@ struct Trial {
   std::function<std::vector<std::vector<std::byte>>()> results;
 };
 
-// All tiles of a case have the same operands.
+// All tiles of a case share the operands.
 Trial trial_of(Calls& calls, const RankedCase& c, std::shared_ptr<RankedRun> run,
                std::optional<kernels::RankedTile> tile = {}) {
   const auto form = static_cast<size_t>(c.form);
@@ -138,7 +138,7 @@ Trial trial_of(Calls& calls, const NormCase& c, uint64_t seed) {
           [run] { return run->results(); }};
 }
 
-// A combine brings back what the dispatch before it took.
+// A combine brings back what the preceding dispatch took away.
 Trial trial_of(Calls& calls, const TokensCase& c, uint64_t seed) {
   auto run = std::make_shared<TokensRun>(calls.devices, c, seed);
   return {fmt::format("tokens: rows {} of {} B, {} experts a rank", c.most_rows, c.row_bytes, c.experts),
@@ -161,7 +161,7 @@ Trial drawn(Calls& calls, int form, int ranks, int number, std::mt19937_64& engi
   };
   if (form == kNorm) {
     NormCase c{ranks, draw(1, most / 30), engine() % 4 ? draw(8, most * 4) : draw(1, most * 4)};
-    if (number % 5 == 4) c.columns = draw(8, most * 87);  // Clusters share a row.
+    if (number % 5 == 4) c.columns = draw(8, most * 87);  // clusters share a row
     c.type = std::array{DType::bf16, DType::f16, DType::f32}[static_cast<size_t>(number % 3)];
     c.has_residual = number % 2 == 0, c.has_weight = number % 4 < 2;
     return trial_of(calls, c, engine());
@@ -169,7 +169,7 @@ Trial drawn(Calls& calls, int form, int ranks, int number, std::mt19937_64& engi
   if (form == kTokens)
     return trial_of(calls, TokensCase{ranks, draw(1, 64), draw(1, most), draw(16, 8192), number % 3 == 0},
                     engine());
-  // There are few types, since each kernel is compiled.
+  // There are few types, because each kernel has to be compiled.
   RankedCase c{static_cast<RankedForm>(form), ranks};
   c.rows = draw(1, most), c.n = draw(8, most * 4 / 3), c.k = draw(16, most);
   const bool is_turned = number % 4 == 1;
@@ -223,7 +223,7 @@ class Run {
   void on_all(const Trial& t, runtime::Stream stream = {}, int multiprocessors = 0) {
     for (int r = 0; r < options_.ranks; ++r) t.call(r, stream, multiprocessors);
   }
-  // Returns what goes into the table: `right` of `all`, which ought to be as many.
+  // Returns a table entry: the number `right` of correct calls, or an error if it is not `all`.
   std::string counted(int right, int all, const std::string& problem) {
     wrong_ += right != all;
     return right == all ? fmt::format("{}", all) : fmt::format("WRONG: {} of {}, {}", right, all, problem);
@@ -245,7 +245,7 @@ class Run {
     return counted(right, options_.draws, "see above");
   }
 
-  // One rank is late now and then.
+  // One rank is late in some repetitions.
   std::string repetitions(int form) {
     const Trial t = fixed(calls_, form, options_.ranks, most_, 5);
     if (!is_right(t)) return counted(0, 1, "the first");
@@ -268,7 +268,7 @@ class Run {
                           : fmt::format("OTHER BITS in {} of {} rounds", rounds - same, rounds);
   }
 
-  // Kernels that sleep now and then, by some seeds, give the same bits.
+  // Kernels that sleep at random points, for several seeds, must give the same bits.
   std::string jitter(int form) {
     const Trial plain = fixed(calls_, form, options_.ranks, most_, 6);
     if (!is_right(plain)) return counted(0, 1, "the first");
@@ -287,7 +287,7 @@ class Run {
 
   // Two calls run at once, and each takes half of the device.
   std::string streams(int form) {
-    if (options_.device == "emulator") return "-";  // It has one queue.
+    if (options_.device == "emulator") return "-";  // the emulator has one queue
     constexpr int calls = 50;
     const int half = std::max(1, devices_[0]->properties().multiprocessors / 2);
     std::vector<Trial> trials;
@@ -329,9 +329,9 @@ class Run {
     return counted(t.results() == wanted ? 300 : 0, 300, "other bits");
   }
 
-  // Returns the microseconds of a call on the slowest rank, by the device's clock. `t` is called so many
-  // times for twenty calls. Each rank has a thread, as it has a process where ranks are trained: one thread
-  // for all would make short calls wait for the host.
+  // Returns the time of a call on the slowest rank, in microseconds of the device's clock. `t` runs `times`
+  // times, which must make twenty calls in total. Each rank has its own thread, as it has its own process in
+  // training; with one thread for all ranks, short calls would wait for the host.
   double time(const Trial& t, int times = 20) {
     constexpr int warm_up = 2, rounds = 9, calls = 20;
     synchronize();
@@ -356,7 +356,7 @@ class Run {
     return *std::ranges::max_element(medians);
   }
 
-  // The sizes are those of all ranks. Calls are timed in graphs of twenty too, whose launches cost no host.
+  // Sizes count all ranks. Calls are also timed in graphs of twenty, whose launches cost the host nothing.
   void show_times() {
     std::cout << "\n| call | us | in a graph |\n|---|---|---|\n";
     const auto show = [&](const Trial& t) {
@@ -378,7 +378,7 @@ class Run {
       show(trial_of(calls_, TokensCase{options_.ranks, 64 / options_.ranks, rows, 8192, true}, 1));
   }
 
-  // Products of layers of models, and some that were drawn.
+  // Returns products that occur in layers of models, and some random ones.
   std::vector<RankedCase> timed_cases() const {
     const int ranks = options_.ranks;
     struct Shape {
@@ -424,7 +424,7 @@ class Run {
   Options options_;
   RankedRun::Devices devices_;
   Calls calls_;
-  const int64_t most_;  // This many rows are drawn at most.
+  const int64_t most_;  // the largest number of rows that is drawn
   const std::chrono::seconds limit_;
   std::mt19937_64 engine_;
   int wrong_ = 0;

@@ -1,5 +1,5 @@
-// A product of several ranks: devices, operands and exchange memory of each, and what comes out against
-// float64.
+// Runs a product of several ranks: it holds the devices, operands and exchange memory of each rank, and
+// compares the results with float64.
 #pragma once
 
 #include <algorithm>
@@ -75,7 +75,7 @@ class RankedRun {
     poison();
   }
 
-  // D may hold anything before.
+  // Poisons D, because it may hold anything before a call.
   void poison() {
     for (std::vector<runtime::Buffer>* all : {&ds_, &kept_})
       for (runtime::Buffer& one : *all) one.fill(0xff);
@@ -96,14 +96,14 @@ class RankedRun {
     if (case_.is_scaled) p.scale = scales_[r];
     return p;
   }
-  // An element of D of a rank in float64, and how far rounding may take it from that: sums that cross to the
+  // An element of a rank's D in float64, and the bound of its rounding error. Sums that are passed to the
   // next rank are rounded too.
   struct Wanted {
     double value, room;
   };
   Wanted wanted(int rank, int64_t row, int64_t column) const {
     const double rounding = 2 * unit_roundoff(case_.d_type);
-    // Tensor cores keep some 14 bits of sums of 8-bit numbers.
+    // Tensor cores keep about 14 bits in sums of 8-bit numbers.
     const double lost = size_of(case_.type) == 1 ? 0x1p-12 : 0;
     double of_sums = 1e-5 * static_cast<double>(case_.k * case_.ranks);
     const auto dot = [&](int of_rank, int64_t of_a, int of_b) {
@@ -132,13 +132,13 @@ class RankedRun {
       w.value += part, sizes += std::abs(part);
       if (case_.form == RankedForm::reduce_scatter) w.room += rounding * std::abs(w.value);
     }
-    // An all-reduce's tiles decide in which order its sums are added up.
+    // The order in which an all-reduce adds up its sums depends on its tiles.
     if (case_.form == RankedForm::all_reduce) w.room += rounding * case_.ranks * sizes;
     w.room += of_sums;
     return w;
   }
-  // The greatest error beyond what rounding allows, as parts of that, of this many elements of each rank, or
-  // of all.
+  // Returns the greatest error, relative to the bound of rounding. It checks `samples` elements of each rank,
+  // or all elements if `samples` is 0.
   double worst(int64_t samples = 0) {
     double most = 0;
     for (int r = 0; r < case_.ranks; ++r) {
@@ -153,7 +153,7 @@ class RankedRun {
     }
     return most;
   }
-  // Returns whether each rank has kept all ranks' rows as they were.
+  // Returns whether each rank has stored an unchanged copy of all ranks' rows.
   bool has_kept() const {
     std::vector<std::byte> all;
     for (const runtime::Buffer& a : as_)
@@ -162,7 +162,7 @@ class RankedRun {
       if (kept.copy_out<std::byte>() != all) return false;
     return true;
   }
-  // Returns whether all ranks have the same bits, as those of an all-reduce do.
+  // Returns whether all ranks have the same bits, which an all-reduce guarantees.
   bool is_same_on_all() const {
     const std::vector<std::vector<std::byte>> all = results();
     return std::ranges::all_of(all, [&](const auto& one) { return one == all[0]; });
@@ -174,7 +174,7 @@ class RankedRun {
   }
 
  private:
-  static constexpr int kNumbers = 257;  // They are from -1 to 1, and draw() gives some by their indices.
+  static constexpr int kNumbers = 257;  // the numbers are from -1 to 1, and draw() returns indices of them
 
   static float scale(int rank) { return 0.5F + static_cast<float>(rank); }
   std::vector<uint16_t> draw(int64_t count) {

@@ -1,5 +1,5 @@
-// Products of several ranks on devices of the emulator: right by float64 on drawn shapes and schedules, and
-// with one piece put wrong, named.
+// Tests products of several ranks on emulated devices: their results against float64 for random shapes and
+// schedules, and the report if one piece of the code is wrong.
 #include <doctest/doctest.h>
 
 #include "error_kit.h"
@@ -20,8 +20,8 @@ kernels::RankedTile small_tile(int ranks, int cluster) {
   return tile;
 }
 
-// Two calls, one queued after the other, where the second finds the first one's data, and so many such pairs,
-// each of its own data and on a schedule of its own. Without a tile, they take the one that suits their size.
+// Queues two calls one after the other, so that the second finds the data of the first. Makes `pairs` such
+// pairs, each with its own data and schedule. Without a tile, the calls use a tile that suits their size.
 void call_twice(const RankedCase& c, const std::optional<kernels::RankedTile>& tile, uint64_t seed,
                 const LoadOptions& options, int multiprocessors = 4, uint64_t pairs = 1) {
   auto devices = ranked_devices("emulator", c.ranks, of_seed(seed));
@@ -59,7 +59,7 @@ std::string ptx_of_form(RankedForm form, const kernels::RankedTile& tile) {
 
 TEST_CASE("products of ranks are right on every schedule") {
   std::mt19937_64 engine(53);
-  int number = 0;  // Each form gets every type by it, and B of either order.
+  int number = 0;  // combines each form with every type and both orders of B
   for (const int ranks : ranks_or({2, 3, 4}))
     for (const RankedForm form : kForms)
       for (const int cluster : {1, 2}) {
@@ -85,7 +85,7 @@ TEST_CASE("products of ranks are right on every schedule") {
         CAPTURE(c.is_scaled);
         CAPTURE(seed);
         kernels::RankedTile tile = small_tile(ranks, cluster);
-        if (c.b_along_n) tile.bn = 64;  // Its rows have 128 bytes.
+        if (c.b_along_n) tile.bn = 64;  // its rows have 128 bytes
         if (form == RankedForm::all_reduce) c.rows *= ranks, tile.rounds = 1 + number % 3;
         // A CTA has several tiles, or one, or none.
         call_twice(c, tile, seed, uncached(), (number + number / 4) % 2 == 0 ? 4 : 20);
@@ -162,11 +162,11 @@ TEST_CASE("a product of ranks has a tile that suits its size") {
     const kernels::RankedTile small = chosen(form, 2, 416, 896, 8704);
     CHECK(small.bm * small.bn <= 128 * 128);
   }
-  // 65408 words are fewer than the blocks of 64 x 64 of these sums, but not of 64 x 256.
+  // Here, the 65408 words are fewer than the blocks of 64 x 64, but not fewer than the blocks of 64 x 256.
   const kernels::RankedTile many = chosen(reduce_scatter, 2, 16384, 16384, 64);
   CHECK(kernels::ranked_blocks(reduce_scatter, many, 16384, 16384) <= kernels::Exchange::most_blocks());
 
-  // All tiles that it chooses are kernels.
+  // Every chosen tile must be a valid kernel.
   std::mt19937_64 engine(55);
   std::vector<std::pair<RankedForm, kernels::RankedTile>> known;
   for (int i = 0; i < 100; ++i) {
@@ -198,8 +198,8 @@ TEST_CASE("what orders the ranks of a product is named where it is wrong") {
     mutants.push_back({{"a release of the GPU's scope", "red\\.release\\.sys", "red.release.gpu"}, form});
     mutants.push_back({{"an acquire of the GPU's scope", "ld\\.acquire\\.sys", "ld.acquire.gpu"}, form});
     mutants.push_back({{"another rank's words", "_param_6\\]", "_param_5]"}, form});
-    // open() alone signals this way: it says so of all calls to come. An all-reduce then counts signals of
-    // the next call as this one's, so that its sums are wrong, but in order.
+    // Only open() signals in this way, to announce all calls to come. An all-reduce is left out: it would
+    // count signals of the next call as its own, so that its sums would be wrong, but in order.
     if (form != all_reduce)
       mutants.push_back({{"memory is free that is still read",
                           "(red\\.relaxed\\.sys\\.global\\.add\\.u32 \\[%rd\\d+\\]), 1", "$1, 100"},

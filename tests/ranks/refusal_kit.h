@@ -1,4 +1,5 @@
-// Calls of all ranks that one change makes wrong are refused, and right again by another.
+// Checks that calls of all ranks are refused after one change makes them wrong, and are accepted again after
+// another change.
 #pragma once
 
 #include <functional>

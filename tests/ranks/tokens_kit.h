@@ -1,5 +1,5 @@
-// This runs the all-to-all of tokens for experts of several ranks: it has rows and exchange memory of each,
-// and knows where each row comes.
+// Runs the all-to-all of tokens for experts on several ranks. It holds the rows and exchange memory of each
+// rank, and the expected place of each row.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using kernels::TokenForm;
 struct TokensCase {
   int ranks = 2;
   int64_t experts = 4, most_rows = 64, row_bytes = 256;
-  bool is_full = false;  // Each rank has most_rows of rows, and all of them have experts.
+  bool is_full = false;  // each rank has most_rows rows, which all have experts
 };
 
 class TokensRun {
@@ -40,7 +40,7 @@ class TokensRun {
     draw_again();
   }
 
-  // It draws other rows, and other experts of them. Some experts have none.
+  // Draws other rows and other experts for them. Some experts have no rows.
   void draw_again() {
     synchronize();
     rows_.clear(), own_ends_.clear(), words_.clear();
@@ -58,13 +58,13 @@ class TokensRun {
     }
     poison();
   }
-  // Results may hold anything before a call.
+  // Poisons the results before a call, because they may hold anything.
   void poison() {
     for (std::vector<runtime::Buffer>* all : {&grouped_, &splits_, &grouped_ends_, &returned_})
       for (runtime::Buffer& one : *all) one.fill(0xff);
     synchronize();
   }
-  // The rows of experts are other ones now, which a combine brings back.
+  // Replaces the rows of experts with other rows, which a combine must bring back.
   void answer() {
     synchronize();
     answers_.clear();
@@ -90,7 +90,7 @@ class TokensRun {
     return p;
   }
 
-  // These say whether each rank has what it should have, to the bit, and nothing else was touched.
+  // Returns whether each rank has exactly the expected bits, and nothing else was touched.
   bool is_dispatched() const {
     for (size_t r = 0; r < ranks(); ++r) {
       Words grouped, ends, splits(ranks() * experts());
@@ -113,20 +113,20 @@ class TokensRun {
     std::vector<Words> sorted(ranks());
     for (size_t expert = 0; expert < ranks() * experts(); ++expert) {
       const size_t r = expert / experts();
-      uint32_t at = 0;  // rows of that rank's experts before this one
+      uint32_t at = 0;  // rows of that rank's earlier experts
       for (size_t before = r * experts(); before < expert; ++before)
         for (size_t from = 0; from < ranks(); ++from)
           at += range(from, before).second - range(from, before).first;
       for (size_t from = 0; from < ranks(); ++from) {
         const auto [first, last] = range(from, expert);
-        // A rank's rows before the first expert's are none, so that they are appended in their order.
+        // A rank has no rows before those of the first expert, so that rows can be appended in order.
         append(sorted[from], answers_[r], at, at + last - first);
         at += last - first;
       }
     }
     return is_returned(sorted);
   }
-  // Returns whether a combine has brought back what the dispatch before it took.
+  // Returns whether a combine has brought back what the preceding dispatch took.
   bool has_come_back() const {
     std::vector<Words> sorted(ranks());
     for (size_t r = 0; r < ranks(); ++r) append(sorted[r], words_[r], 0, own_ends_[r].back());
@@ -143,7 +143,7 @@ class TokensRun {
   size_t ranks() const { return static_cast<size_t>(case_.ranks); }
   size_t experts() const { return static_cast<size_t>(case_.experts); }
   size_t words_of_row() const { return static_cast<size_t>(case_.row_bytes) / 4; }
-  // Returns the first row and the end of a rank's rows for an expert of all ranks.
+  // Returns the first row and the end of a rank's rows for one expert among those of all ranks.
   std::pair<uint32_t, uint32_t> range(size_t from, size_t expert) const {
     return {expert ? own_ends_[from][expert - 1] : 0, own_ends_[from][expert]};
   }

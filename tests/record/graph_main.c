@@ -1,5 +1,5 @@
-/* A program that captures a fill, two launches and a copy, and adds a third launch by hand; it launches the
- * graph three times, the last with another parameter. */
+/* Captures a fill, two launches and a copy, and adds a third launch explicitly. The graph is launched
+ * three times, the last time with a different parameter. */
 #include "driver_calls.h"
 
 static const char ptx[] =

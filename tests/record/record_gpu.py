@@ -1,10 +1,10 @@
-"""Tests recording on a GPU: programs of several kinds run under `ptxb record`, and `ptxb sim` runs its output.
+"""Tests recording on a GPU: programs of several kinds run under `ptxb record`, and `ptxb sim` runs the recordings.
 
   python3 tests/record/record_gpu.py PTXB
 
-The programs have a kernel that the driver links from PTX, a product with tensor maps, CUDA runtime code compiled by nvcc, a graph launch, a
-Triton kernel, alone and in a PyTorch graph, and a PyTorch kernel; each is skipped if its tools are missing. Exit code 0: all replay, 1:
-some do not, 77: there is no GPU.
+The programs launch a kernel that the driver links from PTX, a product with tensor maps, CUDA runtime code compiled by nvcc, a graph, a
+Triton kernel, both alone and in a PyTorch graph, and a PyTorch kernel. A program is skipped if its tools are missing. The exit code is 0 if
+all recordings replay, 1 if some do not, and 77 if there is no GPU.
 """
 import importlib.util
 import json
@@ -102,7 +102,7 @@ class Trial:
         print(f"{'right' if is_right else 'WRONG'}: {name}: {words}", flush=True)
 
     def record(self, name, program, kernel, tolerance=None, most=1, **options):
-        """Records the first launches of a kernel, and replays the last. Rounding may differ by `tolerance` times the expected value."""
+        """Records the first launches of a kernel, and replays the last. Results may deviate by `tolerance` times the expected value."""
         folder = f"{self.work}/{name}"
         words = [self.ptxb, "record", "-o", folder, "--kernel", kernel, "--max", str(most), "--mb", "64", "--", *program]
         code, words = run(words, **options)
@@ -157,7 +157,7 @@ def main():
             if name != "torch":
                 trial.record(name, [sys.executable, f"{work}/{name}_program.py"], kernel, most=2, env=environment)
                 continue
-            # PyTorch's own kernels are cubins for most GPUs: the recording then says what to do.
+            # PyTorch ships its own kernels as cubins for most GPUs. The recording then tells the user what to do.
             code, words = run([ptxb, "record", "-o", f"{work}/torch", "--", sys.executable, f"{work}/{name}_program.py"], env=environment)
             is_told = "and no PTX" in words or "launches are in" in words
             trial.say(name, code == 0 and "999000" in words and is_told, re.sub(r"\s+", " ", words)[-800:])

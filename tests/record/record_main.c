@@ -1,5 +1,5 @@
-/* A program that finds all driver functions with cuGetProcAddress(), like CUDA's runtime, and launches a
- * kernel whose struct points to an array of pointers; its bytes are passed packed, through "extra". */
+/* Finds all driver functions with cuGetProcAddress(), like CUDA's runtime, and launches a kernel whose
+ * struct points to an array of pointers. The struct's bytes are passed packed, through "extra". */
 #include "driver_calls.h"
 
 static const char ptx[] =

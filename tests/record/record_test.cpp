@@ -1,5 +1,5 @@
-// Recording: programs run under `ptxb record` on the emulator's libcuda, and `ptxb sim` runs its output with
-// the same results; and the recorder itself is tested on memory of a test.
+// Tests recording: programs run under `ptxb record` on the emulator's libcuda, and `ptxb sim` runs the
+// recordings with the same results. Also tests the recorder itself on the test's own memory.
 #include <sys/wait.h>
 
 #include <cstring>
@@ -18,7 +18,7 @@ using namespace runtime;
 using record::Image;
 using record::Recorder;
 
-// A folder with the emulator's driver, where programs are compiled and recorded.
+// A folder with the emulator's driver, in which programs are compiled and recorded.
 struct Workshop {
   Workshop() { std::filesystem::create_symlink(PTXBUILDER_EMULATOR_LIBCUDA, folder.path("libcuda.so.1")); }
 
@@ -91,7 +91,7 @@ TEST_CASE("launches of a graph are recorded each with the memory before and afte
     std::memcpy(&first, bytes.data(), sizeof first);
     return first;
   };
-  // The eighth is the second launch of the third graph; the ninth is not recorded.
+  // The eighth launch is the second launch of the third graph. The ninth is not recorded.
   const uint32_t before[] = {0, 5, 22}, after[] = {5, 22, 75};
   for (int n = 0; n < 8; ++n) {
     CHECK(recorded(n, "before") == before[n % 3]);
@@ -122,7 +122,7 @@ TEST_CASE("a product by tensor maps is recorded, and replays") {
   CHECK(contains(again, "elements are right"));
 }
 
-// ---- the recorder, on memory at addresses of our own ----
+// ---- The recorder, on memory at chosen addresses ----
 
 std::map<Address, std::vector<std::byte>> memory;
 
@@ -135,7 +135,7 @@ cu::Status copy_out(void* to, cu::DevicePtr from, size_t bytes) {
   return cu::Status::success;
 }
 
-record::Handle enumerated_module = nullptr;  // of functions that were not looked up by name
+record::Handle enumerated_module = nullptr;  // module of functions that were not looked up by name
 
 record::DriverCalls own_driver() {
   return {.synchronize = [] { return cu::Status::success; },
@@ -168,7 +168,7 @@ constexpr const char* text =
     ".version 8.6\n.target sm_90a\n.address_size 64\n.global .align 4 .b8 table[8];\n.const .u32 unknown;\n"
     ".visible .entry _Z4copyPfS_(.param .u64 a, .param .u64 b, .param .align 64 .b8 map[128]) { ret; }\n";
 
-// Records one launch of `image`, and returns its messages and its folder.
+// Records one launch of `image`, and returns the recorder's messages and its folder.
 struct Trial {
   Folder folder;
   Recorder recorder;
@@ -268,7 +268,7 @@ TEST_CASE(
   } wrapper{.data = whole.data()};
   CHECK(none.find(record::image_at(&wrapper), "_Z4copyPfS_") == text);
 
-  // A cubin: an ELF file of CUDA's machine, with nothing in it.
+  // An empty ELF file with CUDA's machine number stands for a cubin.
   std::string cubin(64, '\0');
   cubin.replace(0, 6,
                 "\x7f"

@@ -1,4 +1,5 @@
-// Scalars and tiles are reduced over the CTAs of a cluster, repeatedly, on every schedule of the emulator.
+// Tests repeated reductions of scalars and tiles over the CTAs of a cluster, on every schedule of the
+// emulator.
 //
 //   cluster_reduction_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/registers/cluster_reduction.h"
@@ -25,7 +26,8 @@ double of(Reduction operation, double a, double b) {
 
 constexpr int kTurns = 5, kThreads = 256;
 
-// Each thread's value of each turn, which the loop reduces and writes back at once: out[cta][turn][thread].
+// Each thread has a value for each turn. The loop reduces the values and stores the result immediately:
+// out[cta][turn][thread].
 template <class T>
 void check_scalars(uint32_t ctas, Reduction operation, uint64_t seed) {
   Kernel k("scalars");
@@ -69,9 +71,9 @@ TEST_CASE("each thread's scalar, turn after turn, by clusters of 1 to 8 CTAs") {
   check_scalars<f32>(3, Reduction::max, 0);
 }
 
-// A softmax of the rows of a matrix; each CTA of a cluster has some of its columns. The greatest is
-// subtracted, and the exponentials are divided by their sums. One role reduces, and the other does not take
-// part.
+// Computes a softmax of the rows of a matrix, with some columns in each CTA of a cluster. The greatest
+// element is subtracted, and the exponentials are divided by their sum. One role reduces, and the other does
+// not take part.
 TEST_CASE("tiles and rows, two reductions of different size in turn, in a role next to another") {
   constexpr int kRows = 64, kCols = 32;
   for (uint32_t ctas : {2u, 4u})

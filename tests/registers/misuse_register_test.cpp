@@ -1,5 +1,5 @@
-// Misuse of register tiles: each case throws an Error that names the rule, the layouts and the line, and has
-// a twin that is accepted.
+// Tests misuse of register tiles. Each case throws an Error that names the rule, the layouts and the line,
+// and has a twin that is accepted.
 #include "misuse_kit.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/registers/memory.h"

@@ -1,5 +1,6 @@
-// Moves of register tiles: between layouts, shared and global memory, lanes and warps, and the operands of
-// matrix products; each element must be in its place, for every type, swizzle and layout.
+// Tests moves of register tiles: between layouts, to and from shared and global memory, between lanes and
+// warps, and to the operands of matrix products. Each element must arrive in its place, for every type,
+// swizzle and layout.
 //
 //   register_move_test [--device=emulator|cuda|auto]
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace {
 
 double least_of(DType type) { return type == DType::u8 || type == DType::u32 ? 0 : -8; }
 
-// Returns every layout of a 64 x cols tile, whose thread, row and column are still to be tested.
+// Returns the layouts of a 64 x cols tile that the tests combine.
 std::vector<RegisterLayout> layouts(int cols) {
   TileExtent extent{64, cols};
   std::vector<RegisterLayout> all = {
@@ -32,8 +33,8 @@ std::vector<RegisterLayout> layouts(int cols) {
   return all;
 }
 
-// The kernel moves `in` with TMA to shared memory, from there to registers, to registers of another layout,
-// to shared memory and with TMA to `out`.
+// The kernel moves `in` to shared memory with TMA, from there to registers, to registers of another layout,
+// back to shared memory, and with TMA to `out`.
 template <class T>
 std::vector<double> through_shared(const Matrix& in, Swizzle swizzle, const RegisterLayout& first,
                                    const RegisterLayout& second) {
@@ -70,8 +71,8 @@ TEST_CASE("shared memory in every swizzle, type and layout, and casts between la
       for (const RegisterLayout& first : all) {
         const RegisterLayout& second = all[++turn % all.size()];
         if (swizzle == Swizzle::none && cols > 256) continue;
-        // Every second one is used; since the number of layouts is odd, the others follow with the next
-        // swizzle and the next type.
+        // Only every second layout is tested. The number of layouts is odd, so the next swizzle and the next
+        // type test the others.
         if ((turn + offset) % 2 != 0) continue;
         check_equal(through_shared<T>(in, swizzle, first, second), in.values,
                     fmt::format("{}, swizzle {}, {} to {}", name(T::dtype), name(swizzle), first.describe(),
@@ -84,8 +85,8 @@ namespace {
 
 using Step = LaneExchange::Step;
 
-// The registers of a warp after an exchange, by lane, of elements that are a byte of their number each, or 2
-// or 4 equal ones.
+// Returns the registers of a warp after an exchange, by lane. An element is one byte with its number, or 2 or
+// 4 equal bytes.
 std::vector<std::vector<uint32_t>> exchanged(const LaneExchange& exchange,
                                              const std::vector<std::vector<uint32_t>>& own) {
   std::vector<std::vector<uint32_t>> made(32, std::vector<uint32_t>(exchange.steps.size()));
@@ -100,7 +101,7 @@ std::vector<std::vector<uint32_t>> exchanged(const LaneExchange& exchange,
       if (s.kind == Step::Kind::permute)
         for (int byte = 0; byte < 4; ++byte) {
           const uint32_t chosen = s.lanes(lane) >> (4 * byte) & 0xf;
-          if (chosen > 7) return {};  // a byte's sign
+          if (chosen > 7) return {};  // a prmt selector that replicates the sign
           to |= (made[lane][chosen < 4 ? a : b] >> (8 * (chosen % 4)) & 0xff) << (8 * byte);
         }
     }
@@ -110,7 +111,7 @@ std::vector<std::vector<uint32_t>> exchanged(const LaneExchange& exchange,
   return words;
 }
 
-// Byte `byte` of an element's value, the same in every element type's encoding here.
+// Returns one byte of an element's value, which is the same for every element type in this test.
 uint32_t byte_of(int element, int byte) {
   return static_cast<uint32_t>(element * 2654435761u >> (8 * byte)) & 0xff;
 }
@@ -124,7 +125,8 @@ std::vector<uint32_t> words_of(const RegisterLayout& layout, int thread, int byt
   return words;
 }
 
-// Returns whether it does so in one of the four warps. Elements beyond the last are arbitrary.
+// Returns whether an exchange puts every element in its place, in one of the four warps. Elements beyond the
+// last are arbitrary.
 bool puts_in_place(const LaneExchange& exchange, const RegisterLayout& from, const RegisterLayout& to,
                    int warp, int bytes) {
   std::vector<std::vector<uint32_t>> own;
@@ -140,7 +142,7 @@ bool puts_in_place(const LaneExchange& exchange, const RegisterLayout& from, con
   return true;
 }
 
-// Returns whether every element that a warp of `to` holds is in the same warp of `from`.
+// Returns whether each warp of `from` holds every element that the same warp of `to` holds.
 bool stays_in_warps(const RegisterLayout& from, const RegisterLayout& to) {
   for (int warp = 0; warp < 4; ++warp) {
     std::set<int> held;
@@ -184,7 +186,8 @@ TEST_CASE(
 
 namespace {
 
-// 64 x 32 elements: bit b of the thread's number, and after these of the value's, adds 2^order[b].
+// Returns a layout of 64 x 32 elements. Bit b of the thread's number adds 2^order[b]; the bits of the value's
+// number follow those of the thread.
 RegisterLayout of_bits(const std::vector<int>& order) {
   std::vector<Layout> bits;
   for (int bit : order) bits.push_back(make_layout(2, int64_t{1} << bit));
@@ -202,7 +205,8 @@ TEST_CASE("an exchange between lanes is found for any order of the bits of lanes
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), draw);
     std::vector<int> other = order;
-    for (size_t i = 0; i < inner.size(); ++i) inner[i] = order[i < 5 ? i : i + 2];  // not the warps' two
+    for (size_t i = 0; i < inner.size(); ++i)
+      inner[i] = order[i < 5 ? i : i + 2];  // leaves out the two bits of the warp
     std::shuffle(inner.begin(), inner.end(), draw);
     for (size_t i = 0; i < inner.size(); ++i) other[i < 5 ? i : i + 2] = inner[i];
     const RegisterLayout from = of_bits(order), to = of_bits(other);
@@ -217,7 +221,8 @@ TEST_CASE("an exchange between lanes is found for any order of the bits of lanes
 }
 
 TEST_CASE("an exchange between lanes of rows, and of elements that several lanes hold") {
-  // Rows that four lanes share, to one that each lane has four times, and back.
+  // Moves between a layout in which four lanes share each row and one in which each lane has four copies of
+  // its rows.
   const RegisterLayout shared = wgmma_row(64),
                        apart({64, 1}, make_layout({{8, 4, 4}, 2}, {{1, 0, 16}, 8}), "another row");
   for (const auto& [from, to] : {std::pair(shared, apart), std::pair(apart, shared)})
@@ -278,7 +283,7 @@ TEST_CASE("casts within warps take shuffles, and neither shared memory nor a bar
     CHECK(count(text, "shfl.sync") == e.shuffles);
     CHECK(count(text, "bar.sync") + count(text, "st.shared") + count(text, "barrier.sync") == 0);
   }
-  // Too many registers, or between warps.
+  // These moves take too many registers, or cross warps.
   for (const std::string& text :
        {ptx(DType::bf16, wgmma_upcast_4x(64, 64), w64), ptx(DType::bf16, strided({64, 64}, 8), w64)}) {
     CAPTURE(text);
@@ -288,7 +293,7 @@ TEST_CASE("casts within warps take shuffles, and neither shared memory nor a bar
 }
 
 TEST_CASE("layouts whose rows do not divide, and columns first") {
-  // 24 columns: a thread's elements wander through rows.
+  // With 24 columns, a thread's elements cross from row to row.
   Matrix in = random_matrix(DType::f32, {64, 24}, -8, 8);
   in.tensor = true;
   RegisterLayout odd = strided({64, 24}, 4), ordered = wgmma_layout(64, 24);
@@ -301,7 +306,7 @@ TEST_CASE("layouts whose rows do not divide, and columns first") {
                 "columns to rows");
 }
 
-// Moves use stmatrix and ldmatrix if possible: plain, and with .trans for a transposed view.
+// Moves use stmatrix and ldmatrix if possible, and their .trans forms for a transposed view.
 TEST_CASE("16-bit tiles in wgmma_layout move as matrices") {
   for (bool transposed : {false, true})
     for (Swizzle swizzle : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128})
@@ -452,7 +457,7 @@ TEST_CASE("the layouts of reductions") {
   CHECK_FALSE(wgmma_layout(64, 32) == strided({64, 32}, 2));
   CHECK(wgmma_layout(64, 32) ==
         RegisterLayout({64, 32}, wgmma_layout(64, 32).thread_value(), "another name"));
-  // Checks element by element in the manual's numbering of an accumulator.
+  // Checks each element against the manual's numbering of an accumulator.
   RegisterLayout layout = wgmma_layout(128, 32);
   for (int t = 0; t < 128; ++t)
     for (int v = 0; v < layout.values(); ++v) {
@@ -500,7 +505,7 @@ TEST_CASE("tiles of two warpgroups, each with its own scratch") {
 
 namespace {
 
-// Computes D = A B^T twice, with A from registers in its own type: the second product adds to 1 + the first.
+// Computes D = A B^T twice, with A in registers in its own type. The second product adds to 1 + the first.
 template <class T, class D>
 void check_product() {
   int depth = 128 / size_of(T::dtype), n = 64;
@@ -593,7 +598,7 @@ TEST_CASE("the code: halves two at a time, and swizzled stores with addresses fo
   store(to[0], load(numbers, wgmma_layout(64, 64)) * 2);
   ptx = ptx_of(wide);
   CHECK(count(ptx, "st.shared.v2.b32") == 16);
-  CHECK(count(ptx, "xor.b32") == 4);  // the same in both panels, and in both halves of the rows
+  CHECK(count(ptx, "xor.b32") == 4);  // shared by both panels and both halves of the rows
 }
 
 TEST_CASE("a packed conversion takes a number that is known from a register") {

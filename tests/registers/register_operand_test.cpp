@@ -1,6 +1,6 @@
 // Tests the operands of expressions with register tiles: one value for each row or column, a Var, bits,
-// elements and registers that a thread computed itself, and parts of sums; compared with float64, on fresh
-// random numbers.
+// elements and registers that a thread computed itself, and parts of sums; the results are compared with
+// float64, on fresh random numbers.
 //
 //   register_operand_test [--device=emulator|cuda|auto]
 #include "library_kit.h"
@@ -19,7 +19,7 @@ std::vector<RegisterLayout> layouts() {
 
 double least_of(DType type) { return type == DType::u32 ? 0 : -10; }
 
-// Computes the greatest of each row and of each column, as tiles and as numbers.
+// Computes the greatest element of each row and of each column, as tiles and as numbers.
 template <class T>
 struct Lines {
   RegisterTile<T> row, col;
@@ -172,7 +172,7 @@ TEST_CASE("a Var of a tile is changed in place") {
 
 namespace {
 
-// Uses everything that accepts a tile, with `x` and `row`: two tiles, or two Vars.
+// Uses everything that accepts a tile, with `x` and `row`, which are two tiles or two Vars.
 template <class X>
 void use(gptr<f32> out, const X& x, const X& row, const Var<RegisterTile<pred>>& which) {
   int place = 0;
@@ -343,7 +343,7 @@ TEST_CASE("the results of raw instructions become a tile") {
   Kernel k("raw");
   auto [from, out] = k.params<gptr<f32>, gptr<f16>>("from", "out");
   RegisterTile<f32> x = load(from, layout);
-  // Packed halves, the second operand of the instruction being the lower.
+  // Elements are packed in pairs; the second operand of the instruction is the lower half.
   std::vector<u32> packed;
   for (int i = 0; i < layout.values(); i += 2) {
     Var<u32> d(0);
@@ -352,7 +352,7 @@ TEST_CASE("the results of raw instructions become a tile") {
     packed.push_back(d);
   }
   store(out, RegisterTile<f16>::of_registers(layout, packed));
-  // One by one.
+  // Elements are squared one by one.
   std::vector<Var<f32>> square;
   for (int i = 0; i < layout.values(); ++i) {
     square.emplace_back(0);
@@ -370,8 +370,8 @@ namespace {
 
 constexpr int kRounds = 4;
 
-// Computes a row's (or column's) sum over rounds, rescaled before each, with one exchange at the end; and the
-// greatest.
+// Computes the sum of each row (or column) over several rounds. It is rescaled before each round and
+// exchanged once at the end. Also computes the greatest element.
 template <class T>
 void check_partial(const RegisterLayout& layout, bool rows) {
   const bool floats = FloatElement<T>;
@@ -443,7 +443,7 @@ TEST_CASE("the code of a partial sum: no shuffle in the loop, two for each row a
   store(out, complete(sum));
   std::string ptx = ptx_of(k);
   CHECK(count(ptx, "shfl.sync.bfly") == 2 * 2);
-  // The loop and all of its sums come before the shuffles: 16 for each of two rows per tile, and their
+  // The loop and all of its sums precede the shuffles: 16 values for each of two rows per tile, and their
   // addends.
   CHECK(count(ptx.substr(0, ptx.find("shfl")), "add.rn.f32") == 2 * 15 + 2 * 15 + 2);
 }

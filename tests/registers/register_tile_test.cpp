@@ -1,4 +1,4 @@
-// Arithmetic, functions and conversions of register tiles, compared with float64, for every type and layout,
+// Compares arithmetic, functions and conversions of register tiles with float64, for every type and layout,
 // on fresh random numbers.
 //
 //   register_tile_test [--device=emulator|cuda|auto]
@@ -11,11 +11,11 @@ constexpr TileExtent kExtent = {64, 32};
 
 std::vector<RegisterLayout> layouts() {
   return {wgmma_layout(64, 32), wgmma_8bit(32), wgmma_32bit(32), strided(kExtent, 4), strided(kExtent, 1),
-          // Columns come first: a thread has half a column, in steps of two.
+          // In this layout, columns come first: a thread has half a column, in steps of two.
           RegisterLayout(kExtent, make_layout({{2, 32, 2}, 16}, {{32, 1, 1024}, 64}), "columns")};
 }
 
-// Evaluates many expressions of x and y in one kernel, the results one after another.
+// Evaluates many expressions of x and y in one kernel, and stores the results one after another.
 template <class T>
 struct Expression {
   std::string text;
@@ -130,7 +130,7 @@ TEST_CASE("functions, exact and approximate") {
       {FUNCTION(log), 0, 2, 2 * kUlp, 4 * kUlp, 4 * kUlp},
       {FUNCTION(log), 0, 1e30, 2 * kUlp, 4 * kUlp},
       {FUNCTION(log2), 0, 2, 2 * kUlp, 4 * kUlp, 4 * kUlp},
-      {FUNCTION(log2), 0, 1e-40, 2 * kUlp, kAny},  // subnormal: the approximation flushes
+      {FUNCTION(log2), 0, 1e-40, 2 * kUlp, kAny},  // the approximation flushes subnormal numbers
       {FUNCTION(sin), -3, 3, 2 * kUlp, 0, 8 * kUlp},
       {FUNCTION(sin), -1e9, 1e9, 2 * kUlp, 0, 3},
       {FUNCTION(cos), -3, 3, 2 * kUlp, 0, 8 * kUlp},
@@ -193,7 +193,7 @@ TEST_CASE("functions of 16-bit types round once") {
         evaluate<T>(wgmma_layout(64, 32), x, x, 1, [](int, const auto& a, const auto&) { return exp(a); });
     std::vector<double> expected;
     for (double v : x.values) expected.push_back(rounded(T::dtype, std::exp(v)));
-    // One unit: where f32's error crosses a tie.
+    // The tolerance is one unit, for results where f32's error crosses a tie.
     check_equal(got, expected, std::string(name(T::dtype)), T::dtype == DType::f16 ? 0x1p-10 : 0x1p-7);
   });
 }
@@ -273,7 +273,8 @@ TEST_CASE("conversions that clamp, and integers of many bits") {
 }
 
 TEST_CASE("integers become bf16 by one rounding") {
-  // Just above the middle of two bf16: an f32 in between would make it the middle, which rounds down.
+  // The number is just above the middle of two bf16. An intermediate f32 would round it to the middle, and
+  // then down.
   Matrix x{DType::s32, kExtent, std::vector<double>(2048, 0x1p30 + 0x1p22 + 1)},
       y{DType::u32, kExtent, std::vector<double>(2048, 0x1p31 + 0x1p23 + 1)};
   auto to_bf16 = [](int, const auto& a, const auto&) { return astype<bf16>(a); };

@@ -1,5 +1,6 @@
-// CTAs of a cluster exchange register tiles through each other's shared memory: with a barrier, and in the
-// stages of a pipeline. They are right on every schedule, and mutants are reported.
+// Tests CTAs of a cluster that exchange register tiles through each other's shared memory: with a barrier,
+// and in the stages of a pipeline. The kernels must be right on every schedule, and their mutants must be
+// reported.
 //
 //   store_async_test [--device=emulator|cuda|auto]
 #include "misuse_kit.h"
@@ -14,11 +15,11 @@ namespace {
 
 constexpr int kRows = 64, kCols = 32, kElements = kRows * kCols;
 
-// Numbers that all types represent, and that no two neighbouring CTAs, rounds or elements share.
+// Returns a number that all types represent, and that differs for neighbouring CTAs, rounds and elements.
 double number(int cta, int round, int element) { return (cta * 7 + round * 3 + element) % 13 - 5; }
 
-// Launches `ctas` CTAs on the numbers of `rounds` tiles each, and compares what each has with the tiles of
-// the CTA before it: in[cta][round][row][col], and out alike.
+// Launches `ctas` CTAs, each with the numbers of `rounds` tiles, and compares each CTA's result with the
+// tiles of the previous CTA. `in` and `out` are [cta][round][row][col].
 Subject subject(const std::string& name, Kernel& k, DType type, int ctas, int rounds) {
   const std::string text = ptx_of(k);
   CHECK(fmt::format("{}", fmt::join(rules_that_find(text), ", ")) == "");
@@ -44,7 +45,7 @@ Subject subject(const std::string& name, Kernel& k, DType type, int ctas, int ro
 
 PeerCta next(int ctas) { return {ClusterAxis::x, (cluster_ctarank() + 1) % ctas}; }
 
-// Each CTA stores its tile to the next one of the cluster.
+// Each CTA stores its tile to the next CTA of the cluster.
 template <class T>
 Subject once(int ctas, const RegisterLayout& layout, Swizzle swizzle) {
   Kernel k("once");
@@ -62,7 +63,7 @@ Subject once(int ctas, const RegisterLayout& layout, Swizzle swizzle) {
                  T::dtype, ctas, 1);
 }
 
-// A producer fills the stages of the next CTA; a consumer writes them out.
+// A producer fills the stages of the next CTA, and a consumer writes them out.
 Subject stages(int ctas, int rounds) {
   Kernel k("stages");
   auto [from, out] = k.params<gptr<f32>, gptr<f32>>("from", "out");
@@ -92,7 +93,7 @@ Subject stages(int ctas, int rounds) {
   return subject(fmt::format("{} CTAs, {} rounds", ctas, rounds), k, DType::f32, ctas, rounds);
 }
 
-// Each mutant has one of its faults, or wrong results, on one of 20 schedules.
+// Checks that each mutant has one of its faults, or gives wrong results, on one of 20 schedules.
 void check_wrong(const Subject& subject, const std::vector<Mutant>& mutants) {
   for (const Mutant& m : mutants) {
     const std::string text = mutated(subject.text(), m);

@@ -1,5 +1,5 @@
-// Keys and values of new tokens are stored to their slots of a paged cache, and nothing else in it is
-// written.
+// Tests that keys and values of new tokens are stored in their slots of a paged cache, and that nothing else
+// in the cache is written.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ constexpr int64_t kTokens = 5, kHeads = 3, kPages = 3, kPageRows = 4, kColumns =
 constexpr size_t kHead = 2 * kColumns, kCache = kPages * kHeads * kPageRows * kHead;
 using Floats = std::vector<float>;
 
-// The tensors of a call are in memory of the device, each with its numbers on the host.
+// A call with its tensors in device memory, and their numbers on the host.
 struct Call {
   Call() : device(runtime::open_emulator()), rows(*device) {
     call.operation = &kernels::row_operation("append");
@@ -67,7 +67,7 @@ float given(int64_t token, int64_t head, size_t element, float scale) {
          static_cast<float>((token * kHeads + head) * int64_t{kHead} + static_cast<int64_t>(element) + 1);
 }
 
-// The caches hold the new rows at the slots, and NaN, as before, everywhere else.
+// Checks that the caches hold the new rows in the slots, and NaN everywhere else, as before.
 void check(Call& c, const std::vector<int64_t>& slots) {
   const Floats keys = c.cache(2), values = c.cache(3);
   size_t wrong = 0;
@@ -158,7 +158,7 @@ TEST_CASE("keys are rotated by the angles of their positions") {
   const std::vector<int64_t> angles = {kPositions, kColumns};
   c.call.tensors[5] = kernels::RowOperand{DType::f32, angles, c.put(cos)};
   c.call.tensors[6] = kernels::RowOperand{DType::f32, angles, c.put(sin)};
-  c.call.tensors[7] = c.index<int32_t>({5, 0, 99, 2, 6});  // the last is none
+  c.call.tensors[7] = c.index<int32_t>({5, 0, 99, 2, 6});  // the last position is outside of the table
   c.run();
   const Floats keys = c.cache(2), values = c.cache(3);
   const auto key = [&](int64_t slot, int64_t head, size_t e) {
@@ -177,11 +177,11 @@ TEST_CASE("keys are rotated by the angles of their positions") {
       }
   CHECK(wrong == 0);
   CHECK(std::isnan(key(0, 0, 0)));
-  CHECK(!std::isnan(values[0]));  // which have no position
+  CHECK(!std::isnan(values[0]));  // values are not rotated, so they need no position
 }
 
-// A cache of e4m3 holds the nearest number, or the greatest one if that is exceeded; there is a scale for
-// each head, or one for all, of all pages or of each.
+// A cache of e4m3 holds the nearest number, or the greatest number if that is exceeded. There is a scale for
+// each head or one for all heads, and it belongs to all pages or to each page.
 TEST_CASE("caches of e4m3 hold what is left after a division by scales") {
   Floats of_heads(kHeads * kPages), of_pages(kPages);
   for (size_t i = 0; i < of_heads.size(); ++i) of_heads[i] = 0.1F * static_cast<float>(i + 1);
@@ -257,7 +257,7 @@ TEST_CASE("misuse of append is refused") {
   refused(fmt::format("append: 2 scale_pages; there must be one, or one for each of {} pages", kPages));
   c.call.tensors[0]->memory.address = c.call.tensors[2]->memory.address;
   refused("overlaps");
-  // Nothing is stored to caches without pages.
+  // Nothing is stored in caches without pages.
   c.call.tensors[2]->extents[0] = c.call.tensors[3]->extents[0] = 0;
   c.run();
 }

@@ -1,5 +1,5 @@
-// A call on rows with a form that was checked before: other addresses and numbers take effect, and properties
-// that its form does not include are checked again.
+// Tests a call on rows whose form has been checked before. New addresses and numbers take effect, and
+// properties that the form does not include are checked again.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -60,11 +60,11 @@ TEST_CASE("a known call takes other addresses and numbers, and is checked where 
   };
   check(0, 2048, 1e-6F, 1);
   check(1024, 4096, 1e-6F, 2);  // known, at other addresses
-  check(1024, 4096, 4, 2);      // and with another number
+  check(1024, 4096, 4, 2);      // known, with another number
   check(1024, 1024, 1, 3);      // in place, which is another form
   check(2048, 2048, 1, 1);
-  check(1028, 4096, 1, 3);  // aligned otherwise
-  // An overlap is refused though the form is known.
+  check(1028, 4096, 1, 3);  // a different alignment
+  // An overlap is refused even if the form is known.
   CHECK(contains(error_of([&] { call(1024, 1024 + 16, 1); }), "overlaps"));
   CHECK(contains(error_of([&] { call(0, 4, 1); }), "overlaps"));
 }

@@ -1,4 +1,5 @@
-// The CUDA device without a GPU: a missing driver, a broken driver, and a mock with configured answers.
+// Tests the CUDA device without a GPU: with a missing driver, a broken driver, and a mock that gives
+// configured answers.
 #include "runtime/cuda_device.h"
 
 #include <dlfcn.h>
@@ -161,7 +162,7 @@ TEST_CASE("everything that is opened is closed") {
     CHECK(mock.context_retains == 1);
   }
   CHECK(mock.streams == 0);
-  CHECK(mock.libraries == 1);  // which stays to the end of the process
+  CHECK(mock.libraries == 1);  // it stays until the end of the process
   CHECK(mock.allocations == 0);
   CHECK(mock.events == 0);
   CHECK(mock.context_releases == 1);
@@ -226,7 +227,7 @@ TEST_CASE("a launch goes to the caller's stream, and asks the driver for nothing
   launch(*device, *program, how);
   CHECK(mock.config.stream == static_cast<cu::Stream>(Stream(*own).handle()));
 
-  // In a capture of the caller, a query, a wait and an allocation would be errors.
+  // During a capture by the caller, a query, a wait or an allocation would be an error.
   mock.capturing = true;
   launch(*device, *program, how);
   mock.capturing = false;
@@ -261,7 +262,7 @@ TEST_CASE("the context that a thread had is its context again") {
     in(before, [&] { device->synchronize(); });
     in(before, [&] { device->create_event()->record(); });
     in(before, [&] { launch(*device, *program, launch_of(signature())); });
-    // A context of the same GPU is suitable for a launch: the caller may mean its default stream.
+    // Any context of the same GPU is suitable for a launch, because the caller may mean its default stream.
     CHECK(mock.launch_context == (before == same_gpu ? same_gpu : ours));
     mock.launch = Status::launch_out_of_resources;
     in(before, [&] { CHECK_THROWS(launch(*device, *program, launch_of(signature()))); });
@@ -333,8 +334,8 @@ TEST_CASE("streams, events and graphs") {
   CHECK(mock.graphs == 0);
 }
 
-// PyTorch's captures are not relaxed: a first call in one opens the device, loads its kernel, and makes
-// streams and small buffers of its own.
+// PyTorch's captures are not relaxed. A first call in one of them opens the device, loads its kernel, and
+// creates its own streams and small buffers.
 TEST_CASE("a capture of the caller's goes on while a device is opened and a kernel is loaded") {
   MockDriver& mock = fresh_mock();
   mock.capturing = true, mock.capture_mode = cu::CaptureMode::global;
@@ -349,7 +350,7 @@ TEST_CASE("a capture of the caller's goes on while a device is opened and a kern
   CHECK_THROWS_AS(device->load(kPtx, signature()), Error);
   stream.reset(), program.reset(), device.reset();
   CHECK(mock.ended_captures == 0);
-  CHECK(mock.relaxed_threads == 0);  // the thread's own mode is again what it was
+  CHECK(mock.relaxed_threads == 0);  // the thread's own mode is restored
 }
 
 TEST_CASE("a launch asks the driver for the current context once, however many maps it encodes") {
@@ -373,7 +374,7 @@ TEST_CASE("a launch asks the driver for the current context once, however many m
     CHECK(mock.context_questions == 1);
   };
   launch();
-  CHECK(mock.context_changes == 2);  // there and back
+  CHECK(mock.context_changes == 2);  // one change to the context, and one back
   std::thread([&] {
     device->make_current();
     launch();
@@ -403,7 +404,7 @@ TEST_CASE("sixteen threads launch one kernel on the driver, each with its own ar
   CHECK(mock.launches == 1600);
   CHECK(mock.mixed_launches == 0);
 
-  // The same with a prepared launch, whose last tensor map they share if the addresses are equal.
+  // The threads now share a prepared launch. They also share its last tensor map if the addresses are equal.
   const std::vector<Argument> first = {tensor(memory.part(0, 128), DType::f32, {32}), scalar(0u)};
   const PreparedLaunch prepared = kernel.prepare({.grid = {1}}, first);
   threads.clear();
@@ -582,7 +583,7 @@ TEST_CASE("a kernel that never ends costs the limit, and nothing waits for it ag
     CHECK_ERROR(launch(*device, *program, launch_of(signature())), "the device cannot be used again");
   }
   CHECK(Clock::now() - start < milliseconds(4000));  // the destructors' own limit is 30 s
-  CHECK(mock.allocations == 1);                      // all of it is left to the end of the process
+  CHECK(mock.allocations == 1);                      // it remains allocated until the end of the process
   CHECK(mock.streams == 1);
   CHECK(mock.context_releases == 0);
 }
@@ -637,7 +638,7 @@ TEST_CASE("tensor maps are checked before the driver sees them") {
   pixels.strides = {256, 2304, 18432};
   pixels.im2col = {{-3, -1}, {-2, -1}, {2, 1}};
   CHECK(device->encode(pixels).bytes[127] == std::byte{0xff});
-  // The channels, the pixels, the corners and the step along the dimension after the channels.
+  // The box lists the channels, the pixels, the corners, and the step along the dimension after the channels.
   CHECK(mock.box == std::vector<uint32_t>{32, 64, static_cast<uint32_t>(-3), static_cast<uint32_t>(-2), 2});
   pixels.im2col->lower[0] = -129;
   CHECK_ERROR(device->encode(pixels), "tensor map: a corner of -129; -128 to 127 are possible for rank 4");
@@ -645,7 +646,7 @@ TEST_CASE("tensor maps are checked before the driver sees them") {
   CHECK_ERROR(
       device->encode(a),
       "cuTensorMapEncodeTiled failed: CUDA_ERROR_OF_MOCK (1): text of the mock; the map complies with");
-  // A kernel's failure does not concern the map.
+  // A kernel's failure must not be blamed on the map.
   mock.encode = Status::illegal_address;
   CHECK_ERROR(device->encode(a),
               "one queued before it failed, as cuTensorMapEncodeTiled reported: CUDA_ERROR");

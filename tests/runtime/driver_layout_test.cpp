@@ -1,5 +1,5 @@
-// Compares the runtime's own declarations of the CUDA driver API with the toolkit's cuda.h, if there is
-// one.
+// Compares the runtime's own declarations of the CUDA driver API with the toolkit's cuda.h, if it is
+// installed.
 #include <cuda.h>
 #include <doctest/doctest.h>
 
@@ -149,8 +149,8 @@ static_assert(offsetof(cu::LaunchConfig, stream) == offsetof(CUlaunchConfig, hSt
 static_assert(offsetof(cu::LaunchConfig, attributes) == offsetof(CUlaunchConfig, attrs));
 static_assert(offsetof(cu::LaunchConfig, attribute_count) == offsetof(CUlaunchConfig, numAttrs));
 
-// The arguments are passed in the same way: the same number, with the same sizes, and pointers and floats
-// (which have registers of their own) in the same places.
+// Two calls pass arguments alike if they have the same number of arguments, with the same sizes, and pointers
+// and floats at the same positions. Floats have separate registers.
 template <class A, class B>
 constexpr bool passed_alike =
     sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>&& std::is_floating_point_v<A> ==
@@ -164,8 +164,8 @@ requires(sizeof...(Ours) == sizeof...(Theirs)) constexpr bool agree<cu::Entry<Ou
 
 }  // namespace
 
-// cuda.h renames calls to their current versions by macros; here they become strings, to be compared with our
-// names.
+// cuda.h defines macros that rename calls to their current versions. These macros turn the names into
+// strings, so that they can be compared with the runtime's names.
 #define NAME_OF(call) NAME_OF_EXPANDED(call)
 #define NAME_OF_EXPANDED(call) #call
 #define CHECK_ENTRY(entry, call)                                     \
@@ -228,7 +228,8 @@ TEST_CASE("every entry point has the name and arguments of cuda.h") {
   CHECK_ENTRY(link_destroy, cuLinkDestroy);
   CHECK_ENTRY(tensor_map_encode_tiled, cuTensorMapEncodeTiled);
   CHECK_ENTRY(tensor_map_encode_im2col, cuTensorMapEncodeIm2col);
-  // The version before 12.8's is called, which older drivers have too; both take the same arguments.
+  // The runtime calls the version of this function before CUDA 12.8, because older drivers have it too. Both
+  // versions take the same arguments.
   static_assert(agree<decltype(cu::Driver::event_elapsed_time), decltype(cuEventElapsedTime)>);
 }
 

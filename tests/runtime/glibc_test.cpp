@@ -1,6 +1,6 @@
-// The functions of a newer glibc that are linked into shipped libraries: exceptions are thrown through both
-// implementations of _dl_find_object(), glibc's and the search over all loaded objects. This test is linked
-// like the shipped libraries.
+// Tests the functions of a newer glibc that are linked into shipped libraries. Exceptions are thrown through
+// both implementations of _dl_find_object(): glibc's, and the search over all loaded objects. This test is
+// linked like the shipped libraries.
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ struct Counter {
   const Counter counter{unwound};
   if (depth == 0) throw std::runtime_error("at the bottom");
   fall(depth - 1, unwound);
-  std::puts("never");  // so that it is no tail call
+  std::puts("never");  // prevents a tail call
 }
 
 int depth_unwound() {
@@ -52,7 +52,7 @@ void check_throwing() {
   CHECK(depth_unwound() == 51);
   try {
     qsort(std::vector{2, 1}.data(), 2, sizeof(int), [](const void*, const void*) -> int { throw 42; });
-    CHECK(false);  // the exception goes through libc's code
+    CHECK(false);  // the exception passes through libc's code
   } catch (int number) {
     CHECK(number == 42);
   }
@@ -74,7 +74,7 @@ int counted(void* address, dl_find_object* found) {
   return glibcs(address, found);
 }
 
-// Both return the same for each address.
+// Checks that both implementations return the same for an address.
 void check_same(void* address) {
   dl_find_object by_glibc = {}, searched = {};
   ptxbuilder_glibc_find_object = glibcs;
@@ -95,7 +95,7 @@ int main() {
   if (glibcs) {
     ptxbuilder_glibc_find_object = counted;
     CHECK(depth_unwound() == 51);
-    CHECK(asked > 50);  // the unwinder takes this function, and no other
+    CHECK(asked > 50);  // the unwinder calls this function, and no other
     ptxbuilder_glibc_find_object = glibcs;
     check_throwing();
     int on_stack = 0;
@@ -113,7 +113,7 @@ int main() {
   std::set<uint32_t> drawn;
   std::random_device by_name("arc4random"), by_default;
   for (int i = 0; i < 1000; ++i) drawn.insert(by_name()), drawn.insert(by_default());
-  CHECK(drawn.size() > 1990);  // a number comes twice in one run of a thousand
+  CHECK(drawn.size() > 1990);  // a number occurs twice in one run of a thousand
   Dl_info info;
   CHECK(dladdr(reinterpret_cast<void*>(&arc4random), &info) != 0 && info.dli_fname &&
         std::string(info.dli_fname).find("libc.so") == std::string::npos);

@@ -1,4 +1,4 @@
-// A kernel that is loaded with the PTX of a file instead of its own.
+// Tests a kernel that is loaded with the PTX of a file instead of its own.
 #include "runtime/compile/load.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Ranges for profilers reach a tool that the environment names, through NVIDIA's protocol.
+// Tests that ranges for profilers reach a tool that the environment names, through NVIDIA's protocol.
 #include <cstdlib>
 
 #include "command_kit.h"

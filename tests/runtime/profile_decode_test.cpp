@@ -1,4 +1,4 @@
-// The reader of profiles, on memory whose times are known, and the form that Perfetto reads.
+// Tests the reader of profiles on memory with known times, and the form that Perfetto reads.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -19,13 +19,13 @@ using runtime::Profile;
 using Kind = ProfileFormat::Kind;
 
 constexpr uint32_t kRecords = 40, kEach = warp_records(kRecords);
-constexpr double kPeriod = 0.5;         // of a clock, in nanoseconds
-constexpr uint64_t kTick = 1000;        // of the shared time
-constexpr uint64_t kStart = 7'000'123;  // of the kernel, in shared time
+constexpr double kPeriod = 0.5;         // nanoseconds per clock
+constexpr uint64_t kTick = 1000;        // nanoseconds per tick of the shared time
+constexpr uint64_t kStart = 7'000'123;  // start of the kernel, in shared time
 
 constexpr uint32_t kRole = 0, kWait = 1, kInner = 2, kValue = 3;
 
-// The sites of a kernel, by number. Records of one to three times are held to the same regions.
+// The sites of a kernel, by number. Records with one to three times must yield the same regions.
 enum Site : uint32_t {
   role_begins = 1,
   wait_begins,
@@ -61,11 +61,12 @@ Signature signature() {
   return s;
 }
 
-// Memory as two CTAs of two warps write it, each on a multiprocessor whose clock began at another time.
+// Memory that two CTAs of two warps have written. The clocks of their multiprocessors began at different
+// times.
 class Memory {
  public:
   explicit Memory(size_t warps) : bytes_((kCalibrationRecords + warps * kEach) * kRecordBytes) {
-    // To read a clock takes 4 clocks, and to write a record 6.
+    // Reading a clock takes 4 clocks, and writing a record takes 6.
     for (uint32_t i = 0; i < kCalibrationRecords; ++i) put(i, Record{0, {i * 18, i * 18 + 4, i * 18 + 8}});
   }
 
@@ -74,7 +75,7 @@ class Memory {
     put(kCalibrationRecords + i * kEach,
         Header{1, sm, 0, 0, clock(sm, begin), shared(begin), clock(sm, end), shared(end)});
   }
-  // Adds a record with times and, in the word after them, a value.
+  // Adds a record with times and, if there is one, a value in the word after them.
   void record(size_t warp, Site site, uint32_t sm, const std::vector<uint64_t>& times,
               std::optional<uint32_t> value = {}) {
     auto header = get<Header>(kCalibrationRecords + warp * kEach);
@@ -99,7 +100,7 @@ class Memory {
   }
 
  private:
-  // The low 32 bits begin again soon after the kernel's start.
+  // The low 32 bits overflow soon after the kernel's start.
   static uint64_t clock(uint32_t sm, uint64_t time) {
     return sm * 1'431'655'000ull + static_cast<uint64_t>(static_cast<double>(time) / kPeriod);
   }
@@ -108,7 +109,8 @@ class Memory {
   std::vector<std::byte> bytes_;
 };
 
-// Two multiprocessors, where the second begins 300 us later; all four warps end after 4 ms or more.
+// Returns memory of two multiprocessors. The second begins 300 us later, and all four warps end after at
+// least 4 ms.
 Memory known() {
   Memory m(4);
   const std::array<std::pair<uint64_t, uint64_t>, 4> spans = {
@@ -129,7 +131,7 @@ Memory known() {
 
 bool about(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance; }
 
-// One message of protocol buffers: its numbers and texts by field, in order.
+// A message of protocol buffers: its numbers and texts by field, in order.
 struct Decoded {
   std::multimap<uint32_t, uint64_t> numbers;
   std::multimap<uint32_t, std::string> texts;
@@ -193,7 +195,8 @@ TEST_CASE(
   CHECK(p.tracks[1].role == -1);
   CHECK(p.tracks[2].cta == 1);
   CHECK(p.tracks[2].sm == 90);
-  // These are the same moments on both, up to a tick of the shared time and what the rate is off by.
+  // The regions begin at the same time on both multiprocessors, up to one tick of the shared time and the
+  // error of the rate.
   for (size_t r = 0; r < 4; ++r)
     CHECK(about(p.tracks[0].regions[r].begin, p.tracks[2].regions[r].begin, static_cast<double>(kTick)));
   for (const size_t track : {0, 2}) {
@@ -201,9 +204,11 @@ TEST_CASE(
     REQUIRE(regions.size() == 4);
     CHECK(regions[2].depth == 2);
     CHECK(about(regions[2].end - regions[2].begin, 300, 1));
-    CHECK(about(regions[2].net, 300 - kPeriod * (2 * 4 + 6), 1));  // the mark's record is in it
+    CHECK(
+        about(regions[2].net, 300 - kPeriod * (2 * 4 + 6), 1));  // the region includes the record of the mark
     CHECK(about(regions[3].net, 100 - kPeriod * 4, 1));
-    CHECK(about(regions[1].net, 1000 - kPeriod * (6 * 4 + 4 * 6), 2));  // and all of both in that around them
+    CHECK(about(regions[1].net, 1000 - kPeriod * (6 * 4 + 4 * 6),
+                2));  // the outer region includes all records of the two inner regions
     CHECK(p.tracks[track].marks.at(0).value == 1.5);
   }
   CHECK_FALSE(p.tracks[3].regions.at(0).ended);
@@ -233,9 +238,9 @@ TEST_CASE(
   };
   span(1, span_begins, 500'000, 7);
   span(1, span_begins, 500'100, 8);
-  span(0, span_ends, 3'950'000, 7);  // of the first warp, which records in order
+  span(0, span_ends, 3'950'000, 7);  // written by the first warp, which records in order
   span(1, span_ends, 500'400, 8);
-  span(1, span_ends, 500'500, 8);  // an end that was recorded already
+  span(1, span_ends, 500'500, 8);  // an end that was already recorded
   span(2, span_begins, 3'950'000, 7);
   const Profile p = runtime::decode_profile(signature(), m.bytes());
   REQUIRE(p.spans.size() == 3);
@@ -265,7 +270,8 @@ TEST_CASE("a wait has its own record, which may be written before that of the re
   m.record(0, role_begins, 3, {401'000});
   m.record(0, wait, 3, {500'000, 500'300});
   m.record(0, wait, 3, {3'500'000, 3'500'100});
-  m.record(0, inner, 3, {402'000, 3'600'000});  // more than a millisecond before the records in front of it
+  m.record(0, inner, 3,
+           {402'000, 3'600'000});  // this begins more than a millisecond before the preceding records
   m.record(0, inner, 3, {3'700'000, 3'700'100});
   const Profile p = runtime::decode_profile(signature(), m.bytes());
   const auto& regions = p.tracks.at(0).regions;

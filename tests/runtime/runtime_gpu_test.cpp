@@ -1,4 +1,4 @@
-// The runtime on a GPU: small kernels, and the failures that must not take the process with them.
+// Tests the runtime on a GPU: small kernels, and failures that must not end the process.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Returns the GPU, or null and the reason in the output.
+// Returns the GPU, or null after printing the reason.
 Device* gpu() {
   static std::string reason;
   static std::unique_ptr<Device> device = []() -> std::unique_ptr<Device> {
@@ -98,11 +98,11 @@ void check_add(Device& device, const std::string& image) {
 
 struct ChildResult {
   std::string output;
-  bool ended = false;  // by itself, within the limit
+  bool ended = false;  // the child ended within the limit, without being killed
   int status = -1;
 };
 
-// Runs one test of this executable that is skipped otherwise, in a process of its own, for at most `limit`.
+// Runs a test of this executable that is skipped by default, in a separate process, for at most `limit`.
 ChildResult run_child(const std::string& test, std::chrono::seconds limit) {
   int pipe_ends[2];
   REQUIRE(pipe2(pipe_ends, O_CLOEXEC) == 0);
@@ -250,7 +250,7 @@ TEST_CASE("the driver accepts what our rules accept, and refuses what they refus
         return cu::TensorMapDataType::uint8;
     }
   };
-  device.make_current();  // as the driver's own call wants
+  device.make_current();  // the driver's own call requires this
   for (const TensorMapCase& rule : tensor_map_cases()) {
     INFO("rule: ", std::string(rule.rule));
     TensorMapArguments kept = legal_tensor_map(), broken = legal_tensor_map();
@@ -315,7 +315,7 @@ TEST_CASE("PTX and cubins that are not good") {
   wider.parameters[3].dtype = DType::u64;
   CHECK_ERROR(LoadedKernel(device, cubin, fewer), "the image takes more than the sidecar's 3 parameters");
   CHECK_ERROR(LoadedKernel(device, cubin, wider), "parameter 3 'n' is 4 B in the image, 8 B in the sidecar");
-  check_add(device, cubin);  // none of that has harmed the device
+  check_add(device, cubin);  // the device must still work after that
 }
 
 TEST_CASE("time measures on the device") {
@@ -325,7 +325,7 @@ TEST_CASE("time measures on the device") {
   LoadedKernel kernel(device, kStep, signature("step", 32, {pointer_to("value", DType::u32)}));
   const auto us = device.time(3, 20, [&] { kernel.launch({.grid = {1, 1, 1}}, {pointer(v, DType::u32)}); });
   REQUIRE(us.size() == 20);
-  for (double t : us) {  // the kernel sleeps 20 us, give or take half
+  for (double t : us) {  // the kernel sleeps 20 us, plus or minus half
     CHECK(t > 5.0);
     CHECK(t < 500.0);
   }
@@ -333,7 +333,7 @@ TEST_CASE("time measures on the device") {
 
 namespace {
 
-constexpr uint64_t kLongWait = 200'000'000;  // nanoseconds
+constexpr uint64_t kLongWait = 200'000'000;  // in nanoseconds
 
 LoadedKernel late_kernel(Device& device) {
   return LoadedKernel(
@@ -405,7 +405,7 @@ TEST_CASE("a capture that the caller began as PyTorch does holds a kernel that i
   (void)driver.graph_destroy.status(graph);
 }
 
-// The tests below end a context, or look at output: each runs in a process of its own.
+// The following tests end a context or read output, so each runs in a separate process.
 
 TEST_CASE("child: work is queued" * doctest::skip()) {
   static auto device = open_device("cuda");  // destroyed after main()
@@ -483,7 +483,7 @@ TEST_CASE("a kernel that spins for ever ends in a TimeoutError, and destructors 
   CHECK(child.output.find("the device cannot be used again after: kernel 'spin'") != std::string::npos);
   CHECK(child.output.find("destructors returned") != std::string::npos);
   CHECK(child.ended);
-  check_add(device, kAdd);  // another process's hang is not ours
+  check_add(device, kAdd);  // a hang in another process must not affect this one
 }
 
 TEST_CASE("child: fail" * doctest::skip()) {

@@ -1,5 +1,5 @@
-// Launches with checked arguments on a device that records them, and the sidecars against which they are
-// checked.
+// Tests launches with checked arguments on a device that records them, and the sidecars that describe the
+// arguments.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ namespace {
 
 struct FakeProgram : Program {};
 
-// A device with memory of the host, which records launches.
+// A device with host memory that records launches.
 class FakeDevice : public Device {
  public:
   DeviceProperties properties() const override { return {"fake", 90, 1, 0, 232448, "fake"}; }
@@ -82,11 +82,11 @@ class FakeDevice : public Device {
   bool wants_ptx() const override { return reads_ptx; }
 
   bool reads_ptx = false;
-  std::string image;  // the last that was loaded
+  std::string image;  // the last image that was loaded
   Launch last;
   int launches = 0;
   std::vector<uint64_t> values;  // the first 8 bytes of each parameter of the last launch
-  std::vector<std::byte> bytes;  // of its last parameter
+  std::vector<std::byte> bytes;  // the last parameter of the last launch
   std::vector<TensorMapArguments> encoded;
 
  private:
@@ -115,7 +115,7 @@ Signature example() {
   return s;
 }
 
-// The example kernel and its arguments: every test changes one thing.
+// The example kernel and its arguments. Every test changes one thing.
 struct Example {
   FakeDevice device;
   Buffer a{device, 128 * 96 * 2}, out{device, 64};
@@ -318,7 +318,7 @@ TEST_CASE("tensor maps are encoded for each launch, and hold its tensors") {
   e.arguments[0] = tensor(e.a, DType::bf16, {64, 48}, {512});
   e.launch();
   CHECK(e.device.encoded.back().strides == std::vector<uint64_t>{512});
-  // A tensor that was valid, but whose memory has become smaller.
+  // The tensor was valid, but its memory has become smaller.
   e.arguments[0] = tensor(e.a.part(0, 64), DType::bf16, {128, 96});
   CHECK_ERROR(e.launch(), "its memory has 64 B");
 }
@@ -340,7 +340,7 @@ TEST_CASE("a prepared launch takes other addresses, scalars and streams, and all
   CHECK_ERROR(prepared({{other.address()}}, {}), "takes 4 arguments (a, out, n, alpha), 1 are given");
   CHECK(e.device.launches == 1);
 
-  // Maps are encoded again where the address differs from that of the last launch.
+  // A map is encoded again only if its address differs from that of the last launch.
   const size_t encoded = e.device.encoded.size();
   prepared({{other.address(), 0, 1, 2}}, {});
   CHECK(e.device.encoded.size() == encoded);
@@ -527,7 +527,7 @@ TEST_CASE("a launch without a grid goes by the kernel's rule") {
   CHECK(e.device.last.grid.x == 6);
   CHECK(e.device.last.grid.y == 2);
   CHECK(e.device.last.grid.z == 1);
-  kernel.launch({.grid = {2, 1, 1}}, e.arguments);  // who says it is right
+  kernel.launch({.grid = {2, 1, 1}}, e.arguments);  // the caller takes responsibility for this grid
   CHECK(e.device.last.grid.x == 2);
   e.arguments[2] = scalar(0u);
   CHECK_ERROR(kernel.launch({}, e.arguments),
@@ -621,7 +621,7 @@ TEST_CASE("broken sidecars are refused with the member's name") {
   check_broken("\"box\"", "\"boxes\"", "parameters[0]: the member 'box' is missing");
   check_broken("\"shared\": [", "\"shared\": 3, \"x\": [", "scale.json.shared: expected a list");
   check_broken("\"stages\": 3", "\"stages\": -3", "scale.json.shared[0].stages: expected an unsigned");
-  CHECK(broken("\"shared\"", "\"shadowed\"") == "");  // a sidecar may have none
+  CHECK(broken("\"shared\"", "\"shadowed\"") == "");  // a sidecar may omit this
   check_broken("\"shared\": [", "\"grid\": [\"n\"], \"shared\": [",
                "scale.json.grid: expected 3 rules, found [\"n\"]");
   check_broken("\"shared\": [", "\"configuration\": {\"bm\": 64}, \"shared\": [",
@@ -667,7 +667,7 @@ TEST_CASE("the page of sidecars has each member and each word of them") {
   for (size_t at = json.find("\": "); at != std::string::npos; at = json.find("\": ", at + 1), ++members) {
     const size_t begin = json.rfind('"', at - 1) + 1;
     const std::string member = json.substr(begin, at - begin);
-    if (member == "bm") continue;  // one of a configuration
+    if (member == "bm") continue;  // part of a configuration
     CHECK_MESSAGE(page.find("`" + member + "`") != std::string::npos, member);
   }
   CHECK(members > 40);
@@ -762,7 +762,7 @@ TEST_CASE("a lazy value is made once for all threads, and again where making it 
   std::vector<std::jthread> threads;
   std::atomic<int> sum = 0;
   for (int i = 0; i < 8; ++i) threads.emplace_back([&] { sum += value.get([&] { return 10 + made++; }); });
-  threads.clear();  // joins
+  threads.clear();  // joins the threads
   CHECK(made == 1);
   CHECK(sum == 80);
 }

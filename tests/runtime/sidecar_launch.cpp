@@ -1,5 +1,5 @@
-// sidecar_launch FOLDER: launches FOLDER/saxpy.cubin with its sidecar and only the runtime: this program
-// links no LLVM, and knows the kernel from its files.
+// sidecar_launch FOLDER launches FOLDER/saxpy.cubin with its sidecar and only the runtime. This program links
+// no LLVM, and takes everything about the kernel from its files.
 #include <cmath>
 #include <cstdio>
 
@@ -15,7 +15,7 @@ int main(int argc, char** argv) try {
     device = runtime::open_device("cuda");
   } catch (const Error& e) {
     std::printf("SKIPPED: %s\n", e.what());
-    return 77;  // ctest's code for a skipped test
+    return 77;  // ctest marks a test with this exit code as skipped
   }
   auto kernel = runtime::LoadedKernel::from_file(*device, std::string(argv[1]) + "/saxpy.cubin");
   constexpr uint32_t kCount = 1000;

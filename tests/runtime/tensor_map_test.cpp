@@ -38,13 +38,13 @@ TEST_CASE("each rule of tensor maps refuses its breach alone and names it") {
 
 TEST_CASE("the nearest legal value named is legal") {
   TensorMapArguments a = legal_tensor_map();
-  for (uint32_t inner : {56u, 64u}) {  // named for a box of 60 elements
+  for (uint32_t inner : {56u, 64u}) {  // suggested for a box of 60 elements
     a.recipe.box[0] = inner;
     CHECK(error_of(a) == "accepted");
   }
   a = legal_tensor_map();
   a.shape[1] = 1;
-  a.strides = {16};  // never stepped along, so it may lie inside the row
+  a.strides = {16};  // nothing steps along it, so the stride may be shorter than the row
   CHECK(error_of(a) == "accepted");
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("strides of a tensor without gaps") {
   const uint64_t shape[] = {24, 3, 5};
   CHECK(packed_strides(DType::bf16, shape) == std::array<uint64_t, 4>{48, 144, 0, 0});
   CHECK(packed_strides(DType::u8, std::span(shape).first(1)) == std::array<uint64_t, 4>{});
-  // No wrap-around to a small stride that would pass.
+  // A stride must not wrap around to a small one that would be accepted.
   const uint64_t huge[] = {1ull << 32, 1ull << 32, 2};
   CHECK(packed_strides(DType::f64, huge) == std::array<uint64_t, 4>{8ull << 32, 1ull << 40, 0, 0});
 }
@@ -100,7 +100,7 @@ TEST_CASE("the extent of a tensor ends after its last element") {
 TEST_CASE("bit 85 is cleared for small tensors with gaps on Blackwell alone") {
   TensorMapArguments small = legal_tensor_map();
   small.shape = {64, 16};
-  small.strides = {256};  // rows of 128 B
+  small.strides = {256};  // rows of 128 bytes
   auto bit_85 = [](const TensorMapArguments& a, int compute_capability) {
     TensorMap map;
     map.bytes.fill(std::byte{0xff});
@@ -117,9 +117,9 @@ TEST_CASE("bit 85 is cleared for small tensors with gaps on Blackwell alone") {
   TensorMapArguments dense = small, large = small;
   dense.strides = {128};
   CHECK(bit_85(dense, 100));
-  large.shape = {64, 513};  // 512 x 256 + 128 B
+  large.shape = {64, 513};  // 512 x 256 + 128 bytes
   CHECK(bit_85(large, 100));
-  large.shape = {64, 512};  // 128 B less than 128 KB
+  large.shape = {64, 512};  // 128 bytes less than 128 KB
   CHECK(!bit_85(large, 100));
 }
 

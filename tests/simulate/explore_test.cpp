@@ -1,5 +1,5 @@
-// `ptxb sim --explore` without its command line: all schedules of small programs, the relevant ones of a
-// large one, and faults that name the schedule that reproduces them.
+// Tests `ptxb sim --explore` without its command line: all schedules of small programs, the relevant
+// schedules of a large one, and faults that name the schedule that reproduces them.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -13,7 +13,8 @@ namespace ptxbuilder::test::explore_test {
 using namespace command;
 namespace {
 
-// A kernel of one thread, or more, in each CTA around `body`: %rd1 is memory of zeros, %r1 the CTA.
+// Explores a kernel around `body`, with one or more threads in each CTA. %rd1 is the address of zeros, and
+// %r1 the CTA.
 Simulation explore(const std::string& body, uint32_t ctas, uint64_t most, const std::string& outputs,
                    const std::string& schedule = {}, uint32_t threads = 1) {
   const std::string ptx =
@@ -38,7 +39,7 @@ std::string equals(const char* formula) {
   return fmt::format(R"({{"buffer": "m", "equals": {{"formula": "{}"}}}})", formula);
 }
 
-// Returns what follows "schedule " in a report, to the end of its line.
+// Returns the text after "schedule " in a report, up to the end of its line.
 std::string schedule_in(const std::string& report) {
   const size_t at = report.rfind("schedule ");
   REQUIRE_MESSAGE(at != std::string::npos, report);
@@ -94,7 +95,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a deadlock that few schedules have is found, and its schedule shows it again") {
-  // Two CTAs take two locks, each in its own order.
+  // Each of two CTAs takes two locks, in its own order.
   auto take = [](int at, const char* label) {
     return fmt::format(
         "{}: atom.acquire.gpu.global.cas.b32 %r5, [%rd1+{}], 0, 1;\nsetp.ne.u32 %p2, %r5, 0;\n@%p2 bra {};\n",
@@ -119,7 +120,7 @@ TEST_CASE("a deadlock that few schedules have is found, and its schedule shows i
 }
 
 TEST_CASE("lanes that part go on where a barrier waits for them, or a lock that one of them holds") {
-  // The lanes from 20 on of the second warp return ahead of the barrier.
+  // Lanes 20 and above of the second warp return before the barrier.
   const Simulation returned = explore(
       ".shared .align 4 .b8 s[256]; mov.u32 %r2, %tid.x; setp.gt.u32 %p2, %r2, 51; @%p2 ret;\n"
       "mov.u32 %r3, s; shl.b32 %r4, %r2, 2; add.u32 %r4, %r4, %r3; st.shared.u32 [%r4], %r2;\nbar.sync 0;\n"
@@ -134,7 +135,8 @@ TEST_CASE("lanes that part go on where a barrier waits for them, or a lock that 
   CHECK(locked.faults.empty());
 }
 
-// A thread of one warp copies rows of 16 B into a ring of two stages, and one of another warp sums them.
+// A thread of one warp copies rows of 16 bytes into a ring of two stages, and a thread of another warp adds
+// them up.
 std::string ring(int rows) {
   return fmt::format(
       R"(.shared .align 128 .b8 s[32]; .shared .align 8 .b8 full[16]; .shared .align 8 .b8 empty[16];
@@ -173,7 +175,7 @@ TEST_CASE("all schedules of a ring of bulk copies are run, and those that miss a
   CHECK_MESSAGE(right.explored_all, right.schedules);
   CHECK(right.faults.empty());
   CHECK(right.outcomes.size() == 1);
-  std::string early = ring(3);  // the stage is given back ahead of its load
+  std::string early = ring(3);  // the stage is given back before its load
   const std::string load = "ld.shared.u32 %s12, [%s11]; add.u32 %s15, %s15, %s12;\n",
                     give = "mbarrier.arrive.shared::cta.b64 _, [%s8];\n";
   early.replace(early.find(load), load.size() + give.size(), give + load);
@@ -186,7 +188,8 @@ TEST_CASE("all schedules of a ring of bulk copies are run, and those that miss a
 }
 
 TEST_CASE("of a program with too many schedules, those are run that preempt where accesses clash") {
-  // Eight CTAs add to counters of their own, and the first two also to a shared one, in two steps.
+  // Each of eight CTAs adds to its own counters. The first two CTAs also add to a shared counter, in two
+  // steps.
   std::string body = "mul.wide.u32 %rd2, %r1, 16;\nadd.u64 %rd2, %rd2, %rd1;\n";
   body += "setp.gt.u32 %p3, %r1, 1;\n@%p3 bra O;\n" + lost_update + "O:\n";
   for (int i = 0; i < 12; ++i)

@@ -1,4 +1,4 @@
-// `ptxb sim` without its command line: launch files, their errors, and runs.
+// Tests `ptxb sim` without its command line: launch files, their errors, and runs.
 #include "kernels/simulate/simulate.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ using namespace command;
 
 namespace {
 
-// out[i] = in[i] + add, for the i-th of x by y threads; the bytes of the struct go to `also`.
+// out[i] = in[i] + add, where i numbers the x by y threads. The bytes of the struct are stored to `also`.
 const char* const add_kernel = R"(.version 8.0
 .target sm_90a
 .address_size 64
@@ -132,7 +132,7 @@ TEST_CASE("what is wrong in a launch file is named by its path") {
       {"\"equals\": 4000000000", "\"equals\": {\"buffer\": \"a\"}",
        "outputs[1].equals.buffer: it has 8 elements, not 1"},
       {"\"equals\": 4000000000", "\"equals\": 0, \"relative\": -1", "outputs[1].relative: -1 is less than 0"},
-      // The PTX contradicts these.
+      // The PTX contradicts these launch files.
       {"\"add\"", "\"sub\"", "launch.json: entry: 'sub' is not in the PTX, which has add, other"},
       {"\"entry\": \"add\", ", "", "launch.json: entry: the PTX has add, other; name one of them"},
       {"\"add\"", "\"other\"", "launch.json: parameters: 4 are given, 'other' takes 0"},
@@ -270,8 +270,8 @@ TEST_CASE("files are read and written next to the launch file") {
   CHECK(std::abs(sum / 2000) < 0.1);
   CHECK(std::abs(squares / 2000 - 1) < 0.15);
   simulate_seed(2);
-  CHECK(bytes("n.bin") == n);  // a seed of its own
-  CHECK(bytes("m.bin") != m);  // the run's
+  CHECK(bytes("n.bin") == n);  // the buffer has its own seed
+  CHECK(bytes("m.bin") != m);  // the buffer uses the seed of the run
   std::filesystem::resize_file(folder.path / "in.bin", 8);
   CHECK_ERROR(simulate_seed(1), "buffers[0].init.file");
   CHECK_ERROR(simulate_seed(1), "in.bin has 8 bytes, the buffer 12");
@@ -294,7 +294,8 @@ TEST_CASE("every element type takes values and gives them back") {
 }
 
 TEST_CASE("what a launch file leaves out is the sidecar's, and what it says is not") {
-  // Each CTA writes its threads, its dynamic shared memory and its cluster's CTAs.
+  // Each CTA writes the numbers of its threads, the bytes of its dynamic shared memory, and the CTAs of its
+  // cluster.
   const std::string ptx = R"(.version 8.0
 .target sm_90a
 .address_size 64
@@ -462,7 +463,7 @@ ret;
 }
 
 TEST_CASE("parameters may be raw bytes and structs in structs; pointers and tensor maps lie in buffers") {
-  // The parameter points to { u32 add; u32* to; } after 128 B, which are a tensor map.
+  // The parameter points to { u32 add; u32* to; }, which follows a tensor map of 128 bytes.
   const std::string ptx = R"(.visible .entry k(.param .u64 p, .param .align 8 .b8 s[24]) .reqntid 1 {
 .reg .b32 %r<4>; .reg .b64 %d<4>; .shared .align 128 .b8 tile[64]; .shared .align 8 .b64 bar;
 .reg .pred %q;
@@ -615,7 +616,7 @@ ret;
 }
 
 TEST_CASE("all faults of a run are reported, each once, and those that are waived are not") {
-  // Lines 6 and 8 race with other warps, line 7 reads what nothing has written.
+  // Lines 6 and 8 race with other warps, and line 7 reads what nothing has written.
   const std::string ptx = R"(.visible .entry _Z4racePj(.param .u64 p) .reqntid 64 {
 .reg .b32 %r<4>; .reg .b64 %d; .shared .align 4 .b8 s[16]; .reg .pred %q; mov.u32 %r0, %tid.x;
 st.shared.u32 [s], %r0;
@@ -702,7 +703,7 @@ TEST_CASE("a folder of Triton's cache says threads, shared memory and scratch me
   CHECK(k.signature.cluster[0] == 2);
   CHECK(k.signature.dynamic_shared_bytes == 4096);
   CHECK(k.scratch == std::vector<uint64_t>{64, 0});
-  // The kernel writes after the first 64 B of its scratch memory, which has 128 for two CTAs.
+  // The kernel writes beyond the first 64 bytes of its scratch memory, which has 128 bytes for two CTAs.
   SimulateOptions options;
   options.scratch = k.scratch;
   options.sidecar = [&](const std::string&) { return k.signature; };

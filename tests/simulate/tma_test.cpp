@@ -1,5 +1,5 @@
-// `ptxb tma` without its command line: the rules that a tensor map violates, the nearest legal map, and the
-// places of a box's chunks.
+// Tests `ptxb tma` without its command line: the rules that a tensor map violates, the nearest legal map, and
+// the places of a box's chunks.
 #include "kernels/simulate/tma.h"
 
 #include "error_kit.h"
@@ -22,7 +22,7 @@ struct Case {
   const char* what;
   void (*breaks)(TmaWords&);
   void (*keeps)(TmaWords&);
-  std::vector<const char*> texts;  // of the violations, in order
+  std::vector<const char*> texts;  // texts of the violations, in order
   void (*nearest)(TmaWords&);      // turns legal() into the nearest map
 };
 
@@ -197,7 +197,7 @@ TEST_CASE("chunks lie where the swizzle puts them") {
   CHECK(row(s32, 2) == Row{16, 17, 18, 19, 20, 21, 22, 23});
   CHECK(row(none, 3) == Row{24, 25, 26, 27, 28, 29, 30, 31});
   CHECK(box_bytes(s128.map.recipe) == 16384);
-  // The third chunk of row 5 of a box of 128-byte rows is at byte 5 * 128 + (2 ^ 5) * 16.
+  // The third chunk of row 5 of a box with 128-byte rows is at byte 5 * 128 + (2 ^ 5) * 16.
   CHECK(swizzled_rows(s128.map.recipe)[5].offset == 640);
   CHECK(row(s128, 5)[2 ^ 5] == 5 * 8 + 2);
 }

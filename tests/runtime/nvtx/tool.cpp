@@ -1,4 +1,5 @@
-// A tool that prints ranges as Nsight Systems would receive them, with NVIDIA's own header if there is one.
+// A tool that prints ranges as Nsight Systems would receive them, with NVIDIA's own header if it is
+// installed.
 #include <cstdint>
 #include <cstdio>
 
