@@ -1,5 +1,5 @@
-// Barriers whose phases are tracked, and barriers of clusters: they are right on every schedule, and their
-// mutants are reported.
+// Tests barriers with tracked phases, and barriers of clusters. They must be right on every schedule, and
+// their mutants must be reported.
 //
 //   barrier_test [--device=emulator|cuda|auto]
 #include "barrier_subject.h"
@@ -8,7 +8,7 @@
 namespace ptxbuilder::test::barrier_test {
 namespace {
 
-// Returns the counts with which the barriers of a kernel are initialised, in order.
+// Returns the arrival counts with which a kernel initializes its barriers, in order.
 std::vector<int64_t> counts(const Subject& subject) {
   std::vector<int64_t> all;
   std::function<void(const std::vector<ptx_text::Statement>&)> visit =
@@ -51,7 +51,7 @@ TEST_CASE("meetings of clusters along x, y, z and some of them") {
     const char* axes;
     int64_t count;
   };
-  // 4 warps of each CTA in line.
+  // The count is 4 warps for each CTA in line.
   for (Shape s : {Shape{{1, 1, 1}, "x", 4},
                   {{2, 1, 1}, "x", 8},
                   {{4, 1, 1}, "x", 16},
@@ -117,7 +117,7 @@ TEST_CASE("emulator: mutants of a pipeline of a cluster of 2 x 2 x 2") {
 
 TEST_CASE("emulator: mutants of a ring") {
   const char *const wait = "mbarrier.try_wait", *const arrive = "mbarrier.arrive";
-  // An exclusive-or with its bit flips a barrier's parity.
+  // An exclusive-or with a barrier's bit flips its parity.
   check_mutants(
       ring(3, 11),
       {

@@ -1,4 +1,5 @@
-// Copies of contiguous elements: shared by CTAs, under conditions, with hints, reducing, and between CTAs.
+// Tests copies of contiguous elements: shared by CTAs, under conditions, with hints, reducing, and between
+// CTAs.
 //
 //   bulk_copy_test [--device=emulator|cuda|auto]
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ namespace {
 constexpr std::array<std::optional<Eviction>, 4> kHints = {std::nullopt, Eviction::normal, Eviction::first,
                                                            Eviction::last};
 
-// A LoadView, or a CopyView for the copies back.
+// Adds a hint to a LoadView, or to a CopyView for copies to global memory.
 template <class View>
 View hinted(const View& view, std::optional<Eviction> hint) {
   return hint ? view.evict(*hint) : view;
@@ -44,7 +45,7 @@ TEST_CASE("CTAs share a bulk copy along any axes, with any hint") {
       SharedTile tile = k.shared<bf16>({8, kElements / 8});
       Barriers bar(k, {1});
       sync_cluster();
-      // CTAs of a group have the same elements, and other groups have others.
+      // CTAs of a group have the same elements, and other groups have other elements.
       const std::array<u32, 3> at = {cluster_ctaid_x(), cluster_ctaid_y(), cluster_ctaid_z()};
       u32 part = 0;
       for (size_t i = 0; i < 3; ++i)
@@ -56,7 +57,7 @@ TEST_CASE("CTAs share a bulk copy along any axes, with any hint") {
         cp_async_bulk_commit_group();
       });
       wait_stores(0);
-      sync_cluster();  // shared memory lives for as long as others copy into it
+      sync_cluster();  // shared memory must exist as long as other CTAs copy into it
       runtime::Buffer a = runtime::Buffer::of(*running.device, data), b(*running.device, 16 * kElements);
       b.fill(0xff);
       std::string ptx = launch(running, std::move(k), {2, 2, 2},
@@ -117,8 +118,8 @@ struct RowsCase {
   uint32_t count, column;
 };
 
-// Copies in's rows `from[i] + shift` to out's rows `to[i]`, in columns from `column` on; `from` is in shared
-// memory.
+// Copies rows `from[i] + shift` of `in` to rows `to[i]` of `out`, in columns from `column` on. `from` is in
+// shared memory.
 Kernel moved_rows(const RowsCase& c, uint32_t shift, bool adds) {
   Kernel k("moved_rows");
   auto [in, out, from, to] =
@@ -157,12 +158,12 @@ TEST_CASE("rows that an index names are gathered and scattered, and a neighbour'
       std::vector<uint32_t> from(static_cast<size_t>(c.rows)), to(c.count);
       std::iota(to.begin(), to.end(), 0);
       std::shuffle(to.begin(), to.end(), random);
-      to.resize(from.size(), 0);  // each row once, and where rows are added, two of them twice
+      to.resize(from.size(), 0);  // each row once or, if rows are added, two of them twice
       if (adds) to[1] = to[0], to[3] = to[2];
       to[4] = kMissing;
       for (uint32_t& row : from) row = random() % (c.count - 1);
       from[2] = kMissing;
-      // Returns small whole numbers, which bf16 adds exactly.
+      // Returns small integers, which bf16 adds exactly.
       const auto number = [](size_t i) { return static_cast<float>(i * 2654435761u % 61); };
       std::vector<uint16_t> in(c.count * kWide), before(in.size());
       for (size_t i = 0; i < in.size(); ++i)
@@ -227,7 +228,7 @@ TEST_CASE("misuse of rows by an index is named, and its twin is accepted") {
 
 namespace {
 
-// 8 rows from A are added to D from its element 16 on.
+// Adds 8 rows from A to D, from element 16 of D on.
 Kernel joining(CopyReduction reduction, DType type, std::optional<Eviction> hint) {
   Kernel k("joining");
   auto [A, D] = k.params<gptr<u32>, gptr<u32>>("A", "D");

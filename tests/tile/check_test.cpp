@@ -1,4 +1,4 @@
-// A kernel with checks and prints, and the same kernel without them.
+// Tests a kernel with checks and prints, and the same kernel without them.
 //
 //   check_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/tile/check.h"
@@ -17,8 +17,8 @@
 namespace ptxbuilder::test::check_test {
 namespace {
 
-// Each thread of a role with few registers, and one thread of another role, has a message. Without `checks`
-// the kernel computes the same.
+// Each thread of a role with few registers, and one thread of another role, has a message. Without `checks`,
+// the kernel computes the same results.
 Kernel subject(bool checks = true) {
   Kernel k("subject");
   auto [to, n] = k.params<gptr<f32>, u32>("out", "n");
@@ -67,7 +67,7 @@ Told run(Kernel k, uint32_t n, int launches = 1) {
 }  // namespace
 
 TEST_CASE("without checks a kernel has no code of them") {
-  const auto code = [](Kernel k) {  // without the lines, which differ
+  const auto code = [](Kernel k) {  // without the source lines, which differ
     std::string kept;
     std::istringstream lines(ptx_of(k));
     for (std::string line; std::getline(lines, line);)

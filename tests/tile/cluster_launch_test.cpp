@@ -1,5 +1,5 @@
-// Steps with cluster launch control: no device here runs it, nor does the emulator, so it is tested with
-// ptxas and through the order of its instructions.
+// Tests steps with cluster launch control. No device here runs it, nor does the emulator, so the test uses
+// ptxas and the order of the instructions.
 #include "library_kit.h"
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/tile/scheduler.h"

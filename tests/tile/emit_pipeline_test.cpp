@@ -1,5 +1,5 @@
-// Pipelines of emit_pipeline and emit_pipeline_warp_specialized: their grids, blocks, kinds of copies and
-// options, compared with the host's results.
+// Compares pipelines of emit_pipeline and emit_pipeline_warp_specialized with the host's results, for
+// different grids, blocks, kinds of copies and options.
 //
 //   emit_pipeline_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/tile/emit_pipeline.h"
@@ -42,7 +42,7 @@ struct Matrix {
   }
 };
 
-// Launches on some schedules; the output is poisoned before each.
+// Launches a kernel on several schedules, and poisons the output before each.
 void check(const Running& running, Kernel kernel, runtime::Dim3 grid,
            const std::vector<runtime::Argument>& arguments, runtime::Buffer& out, const Floats& wanted,
            int schedules = 4) {
@@ -100,12 +100,12 @@ TEST_CASE("emit_pipeline runs a body over a grid, and blocks are loaded before i
       check(running, plus_one(kRows, kCols, {8, 32}, {stages, manual, manual}), {1}, {X.map(), Y.map()},
             Y.buffer, wanted);
     }
-  // Blocks wider than a swizzle, and the whole matrix in one step.
+  // Tests blocks wider than a swizzle, and the whole matrix in one step.
   check(running, plus_one(kRows, kCols, {16, 96}, {2}), {1}, {X.map(), Y.map()}, Y.buffer, wanted);
   check(running, plus_one(kRows, kCols, {32, 96}, {3}), {1}, {X.map(), Y.map()}, Y.buffer, wanted);
   check(running, plus_one(kRows, kCols, TileShape{8, 96, 32}, {2}), {1}, {X.map(), Y.map()}, Y.buffer,
         wanted);
-  // Blocks have so few rows that panels of a swizzle would begin at addresses that TMA does not support.
+  // Blocks have so few rows that panels with a swizzle would begin at addresses that TMA does not support.
   const Floats wide = numbers_from(4 * 128, 3);
   Floats one_more = wide;
   for (float& v : one_more) ++v;
@@ -114,7 +114,8 @@ TEST_CASE("emit_pipeline runs a body over a grid, and blocks are loaded before i
   check(running, plus_one(4, 128, {1, 128}, {2}), {1}, {W.map(), V.map()}, V.buffer, one_more);
 }
 
-// Each CTA has some rows: y = x + bias, and sum is over its blocks' columns; the count of blocks is carried.
+// Each CTA has some rows and computes y = x + bias. `sum` adds up the columns of its blocks, and the carry
+// counts the blocks.
 TEST_CASE("emit_pipeline: fixed blocks, a carry, CTAs that have different numbers of steps, and none") {
   Running running;
   constexpr int kRows = 40, kCols = 32, kBlock = 8, kCtas = 4;  // the last CTA has no step
@@ -215,7 +216,7 @@ TEST_CASE("blocks that TMA cannot copy use cp.async or loads, and the sidecar sa
     run(32, 64, 65, 8, 32, "cp.async of 4 B by 128 threads");    // an odd stride
     run(20, 40, 44, 16, 32, "cp.async of 16 B by 128 threads");  // blocks that extend beyond the matrix
   }
-  // Elements of 2 bytes at odd places.
+  // Elements of 2 bytes are at addresses that are odd multiples of 2.
   constexpr int kRows = 16, kCols = 32, kStride = 33;
   Floats x(kRows * kStride), wanted = x;
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 64), wanted[i] = x[i] + 1;
@@ -232,13 +233,13 @@ namespace {
 struct Product {
   int compute, stages, delay, cluster;
   bool tiles, b_by_threads, manual;
-  bool after = false;  // the sums are stored after the run, whose last products may still be in flight
+  bool after = false;  // the sums are stored after the run, while its last products may still be in flight
 };
 
 constexpr int kM = 256, kN = 128, kK = 5 * 64, kBn = 64;
 
-// Computes D = A B^T in f32, in tiles of 64 rows for each computing warpgroup and 64 columns, which are
-// stored as blocks.
+// Computes D = A B^T in f32, in tiles that are stored as blocks. A tile has 64 columns, and 64 rows for each
+// computing warpgroup.
 Kernel product(const Product& p) {
   Kernel k("product");
   if (p.cluster > 1) k.cluster(static_cast<uint32_t>(p.cluster));
@@ -332,7 +333,7 @@ TEST_CASE("emit_pipeline_warp_specialized: products with its options") {
   }
 }
 
-// Sums without products are zero, also in tiles, and also if products are left in flight.
+// Sums without products must be zero, with and without tiles, and even if products are left in flight.
 TEST_CASE("a pipeline that the device finds to have no step leaves sums of zero") {
   Running running;
   for (const bool tiles : {false, true}) {
@@ -381,7 +382,7 @@ TEST_CASE("a pipeline that the device finds to have no step leaves sums of zero"
   }
 }
 
-// Computes y = x + bias for tiles of rows, each of which has a bias of its own.
+// Computes y = x + bias for tiles of rows, each with its own bias.
 TEST_CASE("fixed blocks of several stages are loaded a tile ahead") {
   Running running;
   constexpr int kRows = 48, kCols = 32, kBlock = 8;
@@ -415,7 +416,7 @@ TEST_CASE("fixed blocks of several stages are loaded a tile ahead") {
   }
 }
 
-// Only a run shows this mistake: the body hands back a stage before it reads it.
+// Only a run reveals this mistake: the body hands back a stage before it reads it.
 TEST_CASE("emulator: a stage that is handed back too early is reported, and otherwise not") {
   for (const bool early : {true, false}) {
     Kernel k("early");
@@ -448,12 +449,12 @@ TEST_CASE("emulator: a stage that is handed back too early is reported, and othe
     CAPTURE(report);
     CHECK(contains(report, "race") == early);
     CHECK(contains(report, "in 0") == early);
-    // The load has the line of the pipeline, not that of the map, which was called before it.
+    // The report names the pipeline's line for the load, and not that of the map, which was called before.
     CHECK(contains(report, fmt::format("emit_pipeline_test.cpp:{}", pipeline.line + 1)) == early);
   }
 }
 
-// Roles whose orders of tiles differ wait for each other for ever.
+// Roles with different orders of tiles wait for each other forever.
 TEST_CASE("emulator: a deadlock in a pipeline is reported with the author's line and the stage's barrier") {
   for (const bool differ : {true, false}) {
     Kernel k("differ");

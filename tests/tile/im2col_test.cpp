@@ -1,4 +1,4 @@
-// Loads of pixels in the mode im2col, through a pipeline, compared with the elements of windows over images.
+// Compares loads of pixels in im2col mode, through a pipeline, with the elements of windows over images.
 //
 //   im2col_test [--device=emulator|cuda|auto]
 #include <fmt/format.h>
@@ -17,16 +17,16 @@ namespace {
 
 constexpr int kStages = 2;
 
-// Windows over images: each list has the dimensions between channels and images, innermost first.
+// Windows over images. Each list has the dimensions between channels and images, innermost first.
 struct Windows {
-  int rows, cols;  // of a tile: pixels and channels
+  int rows, cols;  // pixels and channels of a tile
   Swizzle swizzle;
   int64_t channels, images;
   std::vector<int64_t> extents = {}, taps = {}, step = {}, spread = {}, before = {},
                        behind = {};  // `before` and `behind` pad an image
 
   size_t dimensions() const { return extents.size(); }
-  int64_t count(size_t d) const {  // of windows
+  int64_t count(size_t d) const {  // number of windows
     return (extents[d] + before[d] + behind[d] - spread[d] * (taps[d] - 1) - 1) / step[d] + 1;
   }
   int64_t all(int64_t (Windows::*of)(size_t) const) const {
@@ -38,7 +38,7 @@ struct Windows {
   int64_t pixels() const { return images * all(&Windows::count); }
   int64_t tiles() const { return (pixels() + rows - 1) / rows; }
   int64_t chunks() const { return (channels + cols - 1) / cols; }
-  int64_t loads() const { return all(&Windows::taps_along) * chunks(); }  // of a tile
+  int64_t loads() const { return all(&Windows::taps_along) * chunks(); }  // number of loads of a tile
 
   runtime::Im2col walk() const {
     runtime::Im2col w;
@@ -56,7 +56,7 @@ struct Windows {
   }
 };
 
-// out[tile][tap][chunk] gets a tile of pixels from one CTA, in which one warpgroup loads and another reads.
+// Each CTA loads a tile of pixels into out[tile][tap][chunk]. One warpgroup loads, and another reads.
 Kernel windows_of_tiles(const Windows& w) {
   Kernel k("windows_of_tiles");
   auto [X, out] = k.params<TensorMap, gptr<bf16>>("X", "out");
@@ -223,7 +223,7 @@ TEST_CASE("a wrong corner, step or dimension is noticed") {
   CHECK(expected(other, in) != right);
 }
 
-// An H100 stops as well, but no test can continue there afterwards.
+// An H100 stops as well, but the test could not continue after that.
 TEST_CASE("a first pixel before the lower corner is reported") {
   const Running running;
   if (!dynamic_cast<const runtime::Emulator*>(running.device.get())) return;

@@ -1,5 +1,5 @@
-// Planted races, which jitter shows on a GPU and the emulator reports, and their twins, which jitter must not
-// change.
+// Tests planted races, which jitter must reveal on a GPU and the emulator must report, and their twins, whose
+// results jitter must not change.
 //
 //   jitter_test [--device=emulator|cuda|auto] [--seeds=N]
 #include "ptxbuilder/tile/jitter.h"
@@ -19,7 +19,7 @@ const int& seeds = option("seeds", 2);
 
 constexpr uint32_t kCtas = 2, kThreads = 256;
 
-// Every thread of every CTA stores 7 if nothing races. Memory from `free` on is initially zero.
+// Without a race, every thread of every CTA stores 7. Memory at `free` and above is initially zero.
 using Memory = gptr<u32>;
 constexpr uint32_t kFree = kCtas * kThreads;
 
@@ -36,7 +36,7 @@ sptr<u32> words(Kernel& k) {
   return sptr<u32>(builder.shared_base() + place);
 }
 
-// Warps read the data that the next one writes.
+// Each warp reads the data that the next warp writes.
 void missing_barrier(Kernel& k, Memory m, bool planted) {
   k.threads(kThreads);
   const sptr<u32> s = words(k);
@@ -78,7 +78,7 @@ void early_arrival(Kernel& k, Memory m, bool planted) {
       });
 }
 
-// The reader returns the place before it has read it.
+// The reader releases the place before it has read it.
 void early_release(Kernel& k, Memory m, bool planted) {
   roles(
       k, m,
@@ -101,7 +101,7 @@ void early_release(Kernel& k, Memory m, bool planted) {
       });
 }
 
-// Warps synchronize at a barrier, at which one arrives before the write that it announces.
+// Warps synchronize at a named barrier. One warp arrives before the write that it announces.
 void early_named_arrival(Kernel& k, Memory m, bool planted) {
   const NamedBarrier written = k.named_barrier(kThreads);
   roles(
@@ -120,7 +120,7 @@ void early_named_arrival(Kernel& k, Memory m, bool planted) {
       });
 }
 
-// CTA 1 reads the data of CTA 0 after a signal that comes too early.
+// CTA 1 reads the data of CTA 0 after a signal that is too early.
 void early_signal(Kernel& k, Memory m, bool planted) {
   k.threads(kThreads);
   k.cooperative();
@@ -138,7 +138,7 @@ void early_signal(Kernel& k, Memory m, bool planted) {
   });
 }
 
-// A CTA reads the other's shared memory before that CTA has written it.
+// A CTA reads the other CTA's shared memory before it has been written.
 void missing_cluster_barrier(Kernel& k, Memory m, bool planted) {
   k.threads(kThreads);
   k.cluster(kCtas);

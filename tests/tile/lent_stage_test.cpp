@@ -1,5 +1,5 @@
-// Stages of a pipeline that its producer lends to consumers, which write data there that they store to global
-// memory.
+// Tests pipelines whose producer lends stages to consumers. The consumers write data to the stages, and store
+// it to global memory.
 //
 //   lent_stage_test [--device=emulator|cuda|auto]
 #include "copy_kit.h"
@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kTiles = 7, kRows = 32, kColumns = 64;
 
-// Computes D = 2 S for tiles one below the other. Two consumers see each tile; a stage is lent for it as a
-// whole to one of them in turn, or to both, and each writes half of it.
+// Computes D = 2 S for tiles that are stacked vertically. Two consumers process each tile. Its stage is lent
+// to them alternately, or to both, so that each writes half of it.
 Kernel doubled(int stages, bool to_both) {
   Kernel k("doubled");
   auto [S, D] = k.params<TensorMap, TensorMap>("S", "D");
@@ -111,7 +111,7 @@ TEST_CASE("a lent stage is written, sent and handed back, by one consumer or by 
     }
 }
 
-// More warpgroups than `consumers` release every stage; the twin has the right number.
+// More warpgroups than `consumers` release every stage. The twin has the right number.
 TEST_CASE("emulator: miscounted consumers are reported") {
   auto run = [](int consumers) {
     Kernel k("miscounted");

@@ -1,5 +1,5 @@
-// Misuse of tiled copies, tensor copies and shared places: each case throws an Error that names the rule, the
-// values and the line, and has a twin that is accepted.
+// Tests misuse of tiled copies, tensor copies and shared places. Each case throws an Error that names the
+// rule, the values and the line, and has a twin that is accepted.
 #include "misuse_kit.h"
 #include "ptxbuilder/plan/bank_conflicts.h"
 #include "ptxbuilder/product/warp_mma.h"
@@ -15,7 +15,7 @@ namespace {
 Layout rows_of_threads(int64_t elements) { return threads_along_rows(16, 64, 128, elements); }
 ComposedLayout swizzled() { return panel_layout(DType::bf16, 16, 64, Swizzle::b128); }
 
-// One load of a tensor copy into a tile of 16 KB.
+// Loads a tensor copy into a tile of 16 KB.
 void load_tensor(const TensorCopy& copy, std::vector<Slice> (*slices)(bool), bool bad, Where where) {
   Kernel k("k");
   auto [A] = k.params<TensorMap>("A");
@@ -26,7 +26,7 @@ void load_tensor(const TensorCopy& copy, std::vector<Slice> (*slices)(bool), boo
   done(k);
 }
 
-// One load of a tensor copy into a view, and its store.
+// Loads a tensor copy into a view, and stores it.
 void load_view(const TensorCopy& copy, DType type, TileShape shape, int rows, Where where) {
   Kernel k("k");
   auto [A] = k.params<TensorMap>("A");
@@ -39,7 +39,7 @@ void load_view(const TensorCopy& copy, DType type, TileShape shape, int rows, Wh
   done(k);
 }
 
-// One bulk load into what `view` makes of a tile and a barrier.
+// Makes a bulk load into the view that `view` returns for a tile and a barrier.
 void load_bulk(TileShape shape, Swizzle swizzle, LoadView (*view)(const TileView&, smem), Where where) {
   Kernel k("k");
   auto [A] = k.params<gptr<f16>>("A");
@@ -709,10 +709,10 @@ TEST_CASE("places that are shared") {
   });
 }
 
-// This is what alternatives take, and where each is.
+// The test checks how much memory alternatives take, and where each object is.
 TEST_CASE("a shared place is as large as its largest alternative, and each object is aligned as it needs") {
   Kernel k("k");
-  SharedTile before = k.shared<f32>({1, 4}, SwizzleNone, 1, "before");  // 16 B
+  SharedTile before = k.shared<f32>({1, 4}, SwizzleNone, 1, "before");  // 16 bytes
   auto [a, b] = k.shared_union(
       [&] {
         return k.shared<bf16>({64, 64}, Swizzle128B, 2, "a");

@@ -1,5 +1,5 @@
-// Misuse of emit_pipeline: each case throws an Error that names the rule, the values and the line, and has a
-// twin that is accepted.
+// Tests misuse of emit_pipeline. Each case throws an Error that names the rule, the values and the line, and
+// has a twin that is accepted.
 #include "misuse_kit.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/registers/memory.h"
@@ -8,7 +8,7 @@
 namespace ptxbuilder::test::misuse_emit_pipeline_test {
 namespace {
 
-// Computes y = x over a grid; a case changes one part of it.
+// Computes y = x over a grid. A case changes one part of it.
 struct Copying {
   GridShape grid = {{"row", 4}};
   BlockShape block = {8, 32};
@@ -58,7 +58,7 @@ void specialized(const Specialized& c, Where where) {
 
 }  // namespace
 
-// A pipeline of two inputs, which share their stages.
+// Builds a pipeline of two inputs, which share their stages.
 void two_inputs(PipelineOptions o, const PipelineBody& body) {
   Kernel k("k");
   auto [X] = k.params<TensorMap>("X");
@@ -67,7 +67,7 @@ void two_inputs(PipelineOptions o, const PipelineBody& body) {
   done(k);
 }
 
-// A pipeline with tiles, whose numbers the host gives to the loading role and to the computing role.
+// Builds a pipeline with tiles whose numbers the host gives to the loading role and to the computing role.
 void tiles_by_host(const std::vector<uint32_t>& loaded, const std::vector<uint32_t>& computed, Where where) {
   Kernel k("k");
   auto [X] = k.params<TensorMap>("X");
@@ -327,7 +327,7 @@ TEST_CASE("misuse inside of a pipeline's body") {
          Kernel k("k");
          k.cluster({{"pair", 2}});
          auto [X] = k.params<TensorMap>("X");
-         // The number of the cluster is the same in both.
+         // Both CTAs of the cluster compute the same value.
          const u32 first = ctaid_x() - axis_index("pair");
          const BlockSpec x(X, DType::f32, {16, 32},
                            [&](const GridIndex& i) {

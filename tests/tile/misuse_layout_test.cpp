@@ -1,6 +1,6 @@
-// Misuse of layouts: descriptors, operands, instructions, tiles, boxes, clusters and barriers that do not
-// fit. Each case throws an Error that names the rule, the values and the line, before there is PTX, and has a
-// twin that is accepted.
+// Tests misuse of layouts: descriptors, operands, instructions, tiles, boxes, clusters and barriers that do
+// not fit. Each case throws an Error that names the rule, the values and the line, before there is PTX. Each
+// case has a twin that is accepted.
 #include "misuse_kit.h"
 #include "ptxbuilder/plan/mma_atom.h"
 #include "ptxbuilder/product/mma.h"
@@ -10,7 +10,7 @@
 namespace ptxbuilder::test::misuse_layout_test {
 namespace {
 
-// Makes the operand of wgmma that a case requests.
+// Creates an operand of wgmma.
 void operand(DType type, Major major, Swizzle swizzle, int mn, int k, Where where) {
   WgmmaOperand(type, major, swizzle, mn, k, where);
 }
@@ -21,7 +21,7 @@ WgmmaOperand a_operand(DType type = DType::bf16, Major major = Major::k, int mn 
 
 MmaAtom atom(int n = 64, DType type = DType::bf16) { return MmaAtom::wgmma(DType::f32, type, type, n); }
 
-// A tiled product of these operands.
+// Creates a tiled product of two operands.
 void tiled(const WgmmaOperand& a, const WgmmaOperand& b, Where where) { TiledMma(atom(), a, b, where); }
 
 // Loads a whole tile at the coordinates of a case.
@@ -52,7 +52,7 @@ void load_shared(std::array<uint32_t, 3> cluster, int rows, bool one_coordinate,
   done(k);
 }
 
-// Two loads through one tensor map.
+// Loads twice through one tensor map.
 void load_both(DType first, DType second, Swizzle one, Swizzle two, Where where) {
   Kernel k("k");
   auto [A] = k.params<TensorMap>("A");
@@ -65,7 +65,7 @@ void load_both(DType first, DType second, Swizzle one, Swizzle two, Where where)
   done(k);
 }
 
-// Multiplies views: `a` makes one from the tile of A, and `b` one from the tile of B.
+// Multiplies two views: `a` takes one from the tile of A, and `b` takes one from the tile of B.
 void multiply(DType type, TileShape a_shape, TileShape b_shape, Swizzle swizzle, bool a_transposed,
               bool b_transposed, Where where) {
   Kernel k("k");
@@ -429,7 +429,7 @@ TEST_CASE("clusters and barriers") {
          TileView view = k.shared<f32>({64, 32}, Swizzle128B)[0];
          Barriers bar(k, {1});
          sync_threads();
-         tma_store(A, view, 0, 0);  // stores read nothing outside, so they accept either
+         tma_store(A, view, 0, 0);  // stores read nothing outside of the tensor, so they accept either
          tma_load(view.on(bar[0]).outside(OobFill::nan), A, 0, 0);
          tma_store(A, view, 0, 0);
          HERE tma_load(view.on(bar[0]).outside(bad ? OobFill::zero : OobFill::nan), A, 0, 0);

@@ -1,5 +1,5 @@
-// Misuse of named axes, loops over grids, orders of tiles and steps from a counter: each case throws an Error
-// that names the rule, the values and the line, and has a twin that is accepted.
+// Tests misuse of named axes, loops over grids, orders of tiles and steps from a counter. Each case throws an
+// Error that names the rule, the values and the line, and has a twin that is accepted.
 #include "misuse_kit.h"
 #include "ptxbuilder/tile/emit_pipeline.h"
 #include "ptxbuilder/tile/raster.h"

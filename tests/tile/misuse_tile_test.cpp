@@ -1,5 +1,5 @@
-// Misuse of tiles, copies, products, roles and pipelines, and of the tools around them: each case throws an
-// Error that names the rule, the values and the line, and has a twin that is accepted.
+// Tests misuse of tiles, copies, products, roles and pipelines, and of the tools around them. Each case
+// throws an Error that names the rule, the values and the line, and has a twin that is accepted.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A product of two tiles; a case changes one part of it.
+// A product of two tiles. A case changes one part of it.
 struct Product {
   TileShape a = {64, 64}, b = {128, 64};
   Swizzle swizzle = Swizzle128B;
@@ -41,7 +41,7 @@ void product(const Product& p, Where where) {
   done(k);
 }
 
-// A ring of two stages of two tiles; `produce` and `consume` are the author's.
+// Builds a kernel with a ring of two stages of two tiles. The case provides `produce` and `consume`.
 void ring(const std::function<void(Producer&, SharedTile, SharedTile, TensorMap, TensorMap)>& produce,
           const std::function<void(Consumer&)>& consume, Peeks peeks = Peeks::no) {
   Kernel k("k");
@@ -65,7 +65,8 @@ void load_both(Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, Te
   tma_load(sB[s], B, 0, 0);
 }
 
-// A ring of two stages of two tiles that the threads of a role fill, where `produce` is the author's.
+// Builds a kernel with a ring of two stages of two tiles that the threads of a role fill. The case provides
+// `produce`.
 void thread_ring(const std::function<void(Producer&, SharedTile, SharedTile)>& produce) {
   Kernel k("k");
   SharedTile sA = k.shared<f16>({64, 64}, Swizzle128B, 2), sB = k.shared<f16>({128, 64}, Swizzle128B, 2);
@@ -85,7 +86,8 @@ void write_zeros(const TileView& to, Where where = Where::here()) {
   store(to, RegisterTile<f16>(f16(f32(0.0f)), strided({to.row_count(), 64}, 8)), where);
 }
 
-// Stores through a place that `staging` makes from a tile of this many rows, after a number of bytes.
+// Stores through the region that `staging` takes from a tile of the given shape, which is `before` bytes into
+// shared memory.
 void store_through(TileShape shape, Swizzle swizzle, int before, SharedRegion (*staging)(const SharedTile&),
                    Where where) {
   Kernel k("k");
@@ -99,7 +101,7 @@ void store_through(TileShape shape, Swizzle swizzle, int before, SharedRegion (*
 
 SharedRegion whole(const SharedTile& tile) { return tile; }
 
-// Two rings of a tile of 1 KiB each, with 2 and 3 stages, whose consumers are in one role.
+// Builds a kernel with two rings of 1 KiB tiles, with 2 and 3 stages, whose consumers are in one role.
 void two_rings(const std::function<void(Consumer&, Consumer&)>& consume) {
   Kernel k("k");
   auto [A] = k.params<TensorMap>("A");
@@ -119,7 +121,7 @@ void two_rings(const std::function<void(Consumer&, Consumer&)>& consume) {
   done(k);
 }
 
-// A kernel that defines its launch.
+// Builds a kernel that defines its launch.
 void launched(const std::function<void(Kernel&)>& say) {
   Kernel k("k");
   auto [A, n, x] = k.params<TensorMap, u32, f32>("A", "n", "x");
@@ -131,7 +133,7 @@ void launched(const std::function<void(Kernel&)>& say) {
   done(k);
 }
 
-// The other end of a pipeline, in a role of its own.
+// Adds the consumer of a pipeline, in its own role.
 void consume_in_role(Kernel& k, Pipeline& pipe) {
   k.warpgroups(1, 0, [&](u32) {
     Consumer ring = pipe.consumer();
@@ -147,7 +149,7 @@ void fill_in_role(Kernel& k, Pipeline& pipe, SharedTile tile, TensorMap map) {
 
 void take_one(Consumer& consumer) { consumer.release(consumer.wait()); }
 
-// A stage that the CTAs of a cluster share along axes.
+// Builds a stage that the CTAs of a cluster share along `axes`.
 template <class Producing>
 void shared_stage(std::array<uint32_t, 3> cluster, ClusterAxes axes, Producing producers, Where where) {
   Kernel k("k");
@@ -1404,7 +1406,7 @@ TEST_CASE("named barriers get numbers that nothing else has") {
   });
   k.warpgroups(1, 0, [](u32) {});
   const std::string text = ptx_of(k);
-  // 9 and 11 to 15, and then from 8 downwards; warpgroups 0 and 1 have 1 and 2.
+  // The barriers get the numbers 9, 11 to 15, and then 8 and below. Warpgroups 0 and 1 use 1 and 2.
   int i = 0;
   for (int id : {9, 11, 12, 13, 14, 15, 8, 7}) {
     CHECK(count(text, fmt::format("bar.sync {}, {};", id, 64 + 32 * i)) == 1);

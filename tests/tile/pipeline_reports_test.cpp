@@ -1,5 +1,5 @@
-// Mistakes in pipelines that are unknown when a kernel is built: the emulator notes them, or a check or the
-// kernel itself reports them when it runs. Each has a right twin without a report.
+// Tests mistakes in pipelines that are unknown when a kernel is built. The emulator notes them, or a check or
+// the kernel itself reports them when it runs. Each has a correct twin without a report.
 #include <fmt/format.h>
 
 #include "copy_kit.h"

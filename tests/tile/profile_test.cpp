@@ -1,4 +1,4 @@
-// Regions and marks: the records of a profiled kernel on a device, and the code of a kernel that is not
+// Tests regions and marks: the records of a profiled kernel on a device, and the code of a kernel that is not
 // profiled.
 //
 //   profile_test [--device=emulator|cuda|auto]
@@ -19,8 +19,8 @@ namespace {
 
 constexpr uint32_t kRounds = 5, kCtas = 3;
 
-// A role with one thread that enters two nested regions in each round, and a role whose warps have one.
-// The kernel computes the same without `regions`.
+// One role has one thread, which enters two nested regions in each round. In another role, each warp enters
+// one region. Without `regions`, the kernel computes the same results.
 Kernel worker(bool regions) {
   Kernel k("worker");
   auto [to] = k.params<gptr<u32>>("out");
@@ -59,7 +59,7 @@ runtime::Profile run(Running& running, Kernel k, std::vector<uint32_t>& out) {
   runtime::Buffer memory(*running.device, 4 * out.size());
   memory.fill(0);
   runtime::ProfileBuffer profile(*running.device, compiled.signature, {kCtas});
-  for (int launch = 0; launch < 2; ++launch)  // the last is read
+  for (int launch = 0; launch < 2; ++launch)  // the last launch is read
     kernel.launch({.grid = {kCtas}}, {runtime::pointer(memory, DType::u32), profile});
   running.device->synchronize();
   out = memory.copy_out<uint32_t>();
@@ -75,7 +75,7 @@ std::string code_of(Kernel& k) {
   return kept;
 }
 
-// Counts how often each name of regions is in the tracks of a role, by depth.
+// Counts how often each region name occurs in the tracks of a role, by depth.
 std::map<std::string, size_t> regions_of(const runtime::Profile& profile, const std::string& role) {
   std::map<std::string, size_t> found;
   for (const auto& track : profile.tracks)
@@ -113,7 +113,7 @@ TEST_CASE("regions nest, marks have values, and roles have names") {
                                                                       {"2 add", kCtas * kRounds}});
   CHECK(regions_of(profile, "others") ==
         std::map<std::string, size_t>{{"0 others", kCtas * 8}, {"1 index", kCtas * 8}});
-  CHECK(profile.event_cost >= 0);  // the clock of the emulator is coarse
+  CHECK(profile.event_cost >= 0);  // the emulator's clock is coarse
   for (const auto& track : profile.tracks) {
     std::vector<double> values;
     for (const auto& m : track.marks) values.push_back(m.value);
@@ -126,7 +126,7 @@ TEST_CASE("regions nest, marks have values, and roles have names") {
       CHECK(region.ended);
       CHECK(region.begin >= track.begin);
       CHECK(region.end <= track.end);
-      CHECK(region.net <= region.end - region.begin + 1e-6);  // what subtracting the start rounds
+      CHECK(region.net <= region.end - region.begin + 1e-6);  // the rounding error of subtracting the start
       if (region.depth == 1) CHECK(region.begin >= end);
       if (region.depth == 1) end = region.end;
     }
@@ -199,13 +199,13 @@ TEST_CASE("a body has one record, and events with no code between them share a t
     Kernel k("grouped");
     k.params<gptr<u32>>("out");
     for (const char* name : {"one", "two", "three"}) region(name, [] { sync_threads(); });
-    mark("value", s32(-3));  // of the time at which the region ended
+    mark("value", s32(-3));  // at the time at which the region ended
     for_(0, u32(2), [](u32 i) {
       begin_span("span", i);
       sync_threads();
       end_span("span", i);
     });
-    // Each lane of these records separately from its warp.
+    // Each of these lanes records separately from its warp.
     if_(tid_x() % 32 >= 30,
         [] { if_(tid_x() % 2 == 0, [] { region("apart", [] { mark("lane", tid_x()); }); }); });
     return k;
@@ -245,7 +245,8 @@ TEST_CASE("a body has one record, and events with no code between them share a t
     CHECK(track.marks[0].time == track.regions[2].end);
     CHECK(track.marks[1].value == track.warp * 32 + 30);
   }
-  // The warps of a CTA have the same, but on a GPU, where times of warps differ by more than such spans last.
+  // The warps of a CTA have the same spans on the emulator. On a GPU they may not, because their times differ
+  // by more than such spans last.
   CHECK(profile.spans.size() >= kCtas * 2);
   if (device_name == "emulator") CHECK(profile.spans.size() == kCtas * 2);
   for (const auto& span : profile.spans) CHECK(span.ended);
@@ -264,7 +265,7 @@ TEST_CASE("regions of a chain take one clock each, and begin where the one befor
         sync_threads();
         return u32(1);
       });
-      sync_threads();  // counts for the second
+      sync_threads();  // counts for the second region
       chain.region("two", [&] { mark("x", x); });
     });
     return k;
@@ -279,7 +280,7 @@ TEST_CASE("regions of a chain take one clock each, and begin where the one befor
   CHECK(step[0].clock == ProfileFormat::kBefore);
   CHECK(step[1].clock == 0);
   CHECK(step[2].clock == ProfileFormat::kBefore);
-  CHECK(step[3].clock == 1);  // the mark has a time of its own
+  CHECK(step[3].clock == 1);  // the mark has its own time
   CHECK(step[4].clock == 1);
   const runtime::Profile profile = run(running, std::move(kernel), out);
   CHECK(profile.lost == 0);
@@ -376,7 +377,7 @@ TEST_CASE("a record of several units that begins in a full buffer's last place i
     });
     return k;
   };
-  // Each step has one record of three units: 8 clocks and values are more than the 7 words of two.
+  // Each step has a record of three units, because 8 clocks and values exceed the 7 words of two units.
   const runtime::Profile profile = run(running, profiled(wide, 34), out);
   CHECK(profile.lost == kCtas * 4 * (60 - 36));
   for (const auto& track : profile.tracks) {

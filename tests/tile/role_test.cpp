@@ -1,4 +1,5 @@
-// Roles: the warp and the warpgroup of their threads, computed at the kernel's entry or anew.
+// Tests roles: the warp and the warpgroup of their threads, either taken from the kernel's entry or computed
+// again.
 //
 //   role_test [--device=emulator|cuda|auto]
 #include "copy_kit.h"
@@ -7,12 +8,12 @@
 namespace ptxbuilder::test::role_test {
 namespace {
 
-// A role with one warpgroup, and one with two, which compute their warps anew or do not. Each thread stores
-// its warp, plus 100 for each warpgroup of its role before its own.
+// A kernel with two roles, of one and of two warpgroups, whose warps are either taken from the kernel's entry
+// or computed again. Each thread stores its warp, plus 100 for each earlier warpgroup of its role.
 Kernel roles(Kernel::WarpIndex index) {
   Kernel k("roles");
   auto [to] = k.params<gptr<u32>>("out");
-  const gptr<u32> out = to;  // a lambda captures no binding
+  const gptr<u32> out = to;  // a lambda cannot capture the binding
   k.warpgroups(1, 40, [&](u32 wg) { out[tid_x()] = warp_index() + wg * 100; });
   k.warpgroups(
       2, 232, [&](u32 wg) { out[tid_x()] = warp_index() + wg * 100; }, index);

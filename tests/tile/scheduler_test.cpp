@@ -1,5 +1,5 @@
-// Orders and loops over grids, on the host and on a device: Pallas' documented cases, named axes, and steps
-// from a counter.
+// Tests loops over grids and their orders, on the host and on a device: the documented cases of Pallas, named
+// axes, and steps from a counter.
 //
 //   scheduler_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/tile/scheduler.h"
@@ -22,7 +22,8 @@ namespace {
 using Words = std::vector<uint32_t>;
 constexpr uint32_t kNone = ~0u;
 
-// Compiles once, and launches on schedules with the output poisoned; `check` sees what was written.
+// Compiles a kernel once, and launches it on several schedules with poisoned output. `check` is called with
+// what was written.
 void on_schedules(const Running& running, Kernel kernel, runtime::Dim3 grid, int schedules, size_t words,
                   const std::function<std::vector<runtime::Argument>(const runtime::Buffer&)>& arguments,
                   const std::function<void(const Words&)>& check) {
@@ -56,7 +57,7 @@ TEST_CASE("planar_snake: Pallas' documented orders, on the host") {
   CHECK(row(5, 5, 0, 3, 0) == Row{0, 3, 6, 9, 12});
   CHECK(row(5, 5, 0, 3, 3) == Row{23, 21, 19, 17, 15});
   CHECK(row(8, 8, 1, 2, 0) == Row{0, 1, 30, 31, 32, 33, 62, 63});
-  // Checks that every place occurs once, next to the previous one wherever tiles are whole.
+  // Checks that every place occurs once.
   for (int rows : {1, 2, 5, 8})
     for (int cols : {1, 3, 8})
       for (int minor : {0, 1})
@@ -133,7 +134,7 @@ TEST_CASE("nd_loop: a grid of 2 x 3 among four, sizes of the host and of the dev
         });
   };
   for (bool device_sizes : {false, true}) run(device_sizes, {}, 2, 3, {{0, 11}, {1, 12}, {2}, {10}});
-  // These are tiles of 2 x 2 of a grid of 2 x 4: (0,0) (0,1) (1,0) (1,1), and then the columns that follow.
+  // A grid of 2 x 4 has tiles of 2 x 2: (0,0) (0,1) (1,0) (1,1), and then the following columns.
   for (bool device_sizes : {false, true})
     run(device_sizes, {2, 2}, 2, 4, {{0, 2}, {1, 3}, {10, 12}, {11, 13}});
   run(false, {}, 1, 1, {{0}, {}, {}, {}});
@@ -181,7 +182,8 @@ TEST_CASE("named axes of the grid, the cluster and a role") {
 
 namespace {
 
-// Each step of a grid adds one to its place, and CTAs that get steps from a counter leave it at zero.
+// Each step of a grid adds one to its place. CTAs that get their steps from a counter leave the counter at
+// zero.
 Kernel counted(bool roles) {
   Kernel k("counted");
   auto [out, counter, m] = k.params<gptr<u32>, gptr<u32>, u32>("out", "counter", "m");
@@ -227,9 +229,9 @@ TEST_CASE(
   }
 }
 
-// The pipeline's tiles come from the counter, each with a row of blocks; the first is loaded once
-// more: y = x + that block. The last output of a row is the sum of all, and is written when the tile's run
-// ends.
+// The pipeline's tiles come from the counter, and each has a row of blocks. The row's first block is loaded
+// once more, for y = x + that block. The last output of a row is the sum of all blocks, and is written when
+// the tile ends.
 TEST_CASE("a pipeline whose CTAs get their tiles from a counter") {
   Running running;
   constexpr int kRows = 56, kCols = 96;
@@ -276,14 +278,14 @@ TEST_CASE("a pipeline whose CTAs get their tiles from a counter") {
   }
 }
 
-// If one of the two barriers is missing, a thread of the loop may read the number of the next step; and a
-// reader in a role may hand back a place before all lanes have read it.
+// If one of the two barriers is missing, a thread of the loop may read the number of the next step. A reader
+// in a role may hand back a place before all lanes have read it.
 TEST_CASE("emulator: mutants of steps from a counter are reported") {
   Running running;
   running.device = runtime::open_emulator();
   struct Mutant {
     bool roles;
-    const char* dropped;  // the last of these instructions, and before it `spared` more
+    const char* dropped;  // the last of these instructions is removed, not counting `spared` later ones
     int spared;
   };
   for (const Mutant& m :

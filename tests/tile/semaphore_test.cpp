@@ -1,4 +1,4 @@
-// Semaphores and grid barriers: CTAs of a grid that wait for each other through global memory.
+// Tests semaphores and grid barriers, which let CTAs of a grid wait for each other through global memory.
 //
 //   semaphore_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/tile/semaphore.h"
@@ -16,8 +16,8 @@ namespace {
 
 constexpr uint32_t kCtas = 12;
 
-// Thread 0 of a CTA adds the value of `sum` to `seen`, adds its number + 1 to `sum`, and signals the next
-// CTA.
+// Thread 0 of a CTA adds the value of `sum` to `seen`, adds the CTA's number + 1 to `sum`, and signals the
+// next CTA.
 Kernel in_turn(Scope scope, bool sets = false) {
   Kernel k("in_turn");
   auto [counter, sum, seen] = k.params<gptr<u32>, gptr<u32>, gptr<u32>>("counter", "sum", "seen");
@@ -32,8 +32,8 @@ Kernel in_turn(Scope scope, bool sets = false) {
   return k;
 }
 
-// The first three quarters of the CTAs add 1 to 3 signals each; each of the last waits for 6, from three
-// CTAs.
+// The CTAs in the first three quarters add 1 to 3 signals each. Each CTA in the last quarter waits for 6
+// signals, from three CTAs.
 Kernel taking(Scope scope) {
   Kernel k("taking");
   auto [counter, taken] = k.params<gptr<u32>, gptr<u32>>("counter", "taken");
@@ -52,8 +52,8 @@ Kernel taking(Scope scope) {
   return k;
 }
 
-// CTA 0 writes a number and signals the others, each with a semaphore of its own, after one fence; they read
-// the number.
+// CTA 0 writes a number and, after one fence, signals each of the other CTAs with a separate semaphore. They
+// read the number.
 Kernel to_all() {
   Kernel k("to_all");
   auto [counters, number, seen] = k.params<gptr<u32>, gptr<u32>, gptr<u32>>("counters", "number", "seen");
@@ -74,7 +74,7 @@ Kernel to_all() {
   return k;
 }
 
-// Rounds of a row of numbers, where each becomes the sum of its neighbours'.
+// In each round, each number in a row becomes the sum of its neighbours.
 Kernel neighbours(uint32_t rounds) {
   Kernel k("neighbours");
   auto [a, b, counter] = k.params<gptr<u32>, gptr<u32>, gptr<u32>>("a", "b", "counter");
@@ -101,7 +101,7 @@ TEST_CASE("a grid barrier makes a kernel cooperative, and a grid that does not f
   runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
   runtime::Buffer memory(*running.device, 4096);
   const auto pointer = runtime::pointer(memory, DType::u32);
-  // 128 threads: 16 CTAs on each of 132 multiprocessors.
+  // With 128 threads, 16 CTAs fit on each of the 132 multiprocessors.
   CHECK(error_of([&] {
           kernel.launch({.grid = {2113, 1, 1}}, {pointer, pointer, pointer});
         }).find("the grid 2113 x 1 x 1 has 2113, but 2112 fit, 16 on each of 132 multiprocessors") !=
@@ -156,7 +156,7 @@ TEST_CASE("a waiting CTA consumes signals") {
     std::vector<uint32_t> wanted(kCtas, 0);
     for (uint32_t i = kCtas / 4 * 3; i < kCtas; ++i) wanted[i] = 6;
     CHECK(taken.copy_out<uint32_t>() == wanted);
-    CHECK(counter.copy_out<uint32_t>()[0] == 0);  // as many as there were
+    CHECK(counter.copy_out<uint32_t>()[0] == 0);  // all signals were taken
   }
 }
 
@@ -171,7 +171,7 @@ TEST_CASE("one fence precedes the signals to many CTAs, which all arrive") {
     if (mutant && !emulator) continue;
     std::string text = compiled.ptx;
     const size_t last = text.rfind("red.relaxed.gpu");
-    if (mutant) text.erase(last, text.find(';', last) + 1 - last);  // a CTA waits for ever
+    if (mutant) text.erase(last, text.find(';', last) + 1 - last);  // makes a CTA wait forever
     runtime::LoadedKernel kernel(*running.device, text, compiled.signature);
     runtime::Buffer counters(*running.device, 4 * kCtas), number(*running.device, 4),
         seen(*running.device, 4 * kCtas);
@@ -221,7 +221,7 @@ TEST_CASE("a grid synchronizes repeatedly") {
   }
 }
 
-// Runs two rounds over seeds until one is reported.
+// Runs two rounds with several seeds until one is reported.
 std::string report_of_barrier(const std::string& text, const Signature& signature, uint64_t seeds) {
   const auto device = runtime::open_emulator({});
   runtime::LoadedKernel kernel(*device, text, signature);

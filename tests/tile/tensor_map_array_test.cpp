@@ -1,5 +1,5 @@
-// Tensor maps in global memory: groups of tensors with addresses and extents of their own, from
-// which the device chooses one; and errors when the kernel is built and when it is launched.
+// Tests tensor maps in global memory. The device chooses one of a group of tensors that have their own
+// addresses and extents. Also tests errors when the kernel is built and when it is launched.
 //
 //   tensor_map_array_test [--device=emulator|cuda|auto]
 #include <fmt/format.h>
@@ -18,9 +18,9 @@ namespace ptxbuilder::test::tensor_map_array_test {
 namespace {
 
 constexpr int kTile = 64, kSteps = 2, kColumns = 64;
-constexpr std::array<uint32_t, 3> kRows = {40, 200, 128};  // of the groups' tensors
+constexpr std::array<uint32_t, 3> kRows = {40, 200, 128};  // rows of the groups' tensors
 
-// D[g] = A[g] B^T, a CTA for each group.
+// Computes D[g] = A[g] B^T, with a CTA for each group.
 Kernel grouped() {
   Kernel k("grouped");
   auto [As, B, Ds, rows] =
@@ -58,7 +58,7 @@ Kernel grouped() {
   return k;
 }
 
-// Each CTA adds the first 32 x 32 of A[g] to those of D[2 - g].
+// Each CTA adds the first 32 x 32 elements of A[g] to those of D[2 - g].
 Kernel joined() {
   Kernel k("joined");
   auto [As, Ds] = k.params<TensorMapArray, TensorMapArray>("As", "Ds");

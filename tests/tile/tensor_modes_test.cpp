@@ -1,5 +1,5 @@
-// Tensors whose modes consist of modes: elements, slices, register tiles and TMA copies of random layouts,
-// compared with the layout algebra on the host.
+// Tests tensors whose modes consist of modes. Elements, slices, register tiles and TMA copies of random
+// layouts are compared with the layout algebra on the host.
 //
 //   tensor_modes_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/ir/tensor_modes.h"
@@ -13,10 +13,10 @@
 namespace ptxbuilder::test::tensor_modes_test {
 namespace {
 
-// ((a,b),c) with rows that are `pitch` elements apart and parts that are `apart` elements apart.
+// The shape ((a,b),c), with rows that are `pitch` elements apart and parts that are `apart` elements apart.
 struct Shape {
   int a, b, c, pitch, apart;
-  bool known;  // whether the kernel knows these numbers
+  bool known;  // whether these numbers are constants in the kernel
 
   Layout layout() const { return Layout({{a, b}, c}, {{pitch, apart}, 1}); }
   int rows() const { return a * b; }
@@ -34,13 +34,14 @@ std::mt19937& engine() {
 }
 int draw(int least, int greatest) { return std::uniform_int_distribution(least, greatest)(engine()); }
 
-// Parts follow each other without a gap, so that rows fold into one dimension, or they have gaps.
+// Returns a random shape. If the shape folds, parts follow each other without a gap, so that rows are one
+// dimension; otherwise there are gaps.
 Shape random_shape(bool folds, bool known) {
   const int a = draw(2, 9), b = draw(2, 5), c = draw(3, 20), pitch = c + draw(0, 4);
   return {a, b, c, pitch, folds ? a * pitch : a * pitch + draw(1, 30), known};
 }
 
-// The layout as the kernel has it, whose numbers are parameters if they are not known.
+// Returns the layout in the kernel. Its numbers are parameters if they are not known.
 DeviceLayout in_kernel(const Shape& s, gptr<u32> numbers) {
   if (s.known) return to_device(s.layout());
   return DeviceLayout({{u32(numbers[0]), u32(numbers[1])}, u32(numbers[2])},
@@ -87,7 +88,7 @@ TEST_CASE("tiles of rows that fold, and of parts that do not, with their ends") 
     constexpr int kRows = 8, kCols = 16;
     const RegisterLayout layout = strided({kRows, kCols}, 1);
     const Matrix in = random_matrix(DType::f32, {1, s.elements()}, -8, 8);
-    // Tiles of 8 rows go through all parts if these fold, and otherwise are those of the last part.
+    // If parts fold, tiles of 8 rows pass through all parts. Otherwise, they are tiles of the last part.
     const bool through = folds && s.known;
     const int rows = through ? s.rows() : s.a, tiles = (rows + kRows - 1) / kRows,
               across = (s.c + kCols - 1) / kCols;
@@ -153,7 +154,8 @@ namespace {
 
 constexpr int kInner = 4, kOuter = 2, kTileRows = kInner * kOuter, kTileCols = 16;
 
-// A kernel that copies one tile of (4,2) rows, or of 8, and 16 columns after the other through shared memory.
+// A kernel that copies tiles through shared memory, one after the other. A tile has 16 columns, and (4,2)
+// rows or 8 rows.
 struct Copies {
   explicit Copies(const Shape& s, bool folds) {
     auto [from, to, numbers, parts, rows, cols] =

@@ -1,5 +1,5 @@
-// Tensor copies that CTAs share, that reduce, that give L2 a hint, and that collapse or omit dimensions:
-// every element must be in its place, compared with a model on the host.
+// Tests tensor copies that CTAs share, that reduce, that give L2 a hint, and that collapse or omit
+// dimensions. A model on the host determines where every element must be.
 //
 //   tensor_slice_test [--device=emulator|cuda|auto]
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ runtime::Argument mapped(const runtime::Buffer& buffer, const TensorCopy& copy,
   return runtime::tensor(buffer, copy.dtype(), map.shape, map.strides);
 }
 
-// Each CTA gets a tile, shared along axes, and writes it after those of the ranks before it.
+// Each CTA gets a tile, which it shares along axes, and writes the tile after those of lower ranks.
 Kernel shared_by_ctas(const TensorCopy& copy, const Cluster& cluster, ClusterAxes axes) {
   Kernel k("shared_by_ctas");
   auto [A, out] = k.params<TensorMap, gptr<u32>>("A", "out");
@@ -40,7 +40,7 @@ Kernel shared_by_ctas(const TensorCopy& copy, const Cluster& cluster, ClusterAxe
   SharedTile tile = k.shared(copy.dtype(), {rows, cols}, Swizzle::none, 1, "tile");
   Barriers bar(k, {1});
   sync_cluster();
-  // CTAs of a group have the same rows of the tensor, and other groups have others.
+  // CTAs of a group have the same rows of the tensor, and other groups have other rows.
   std::array<u32, 3> at = {cluster_ctaid_x(), cluster_ctaid_y(), cluster_ctaid_z()};
   for (size_t i = 0; i < 3; ++i)
     if (axes.has(i)) at[i] = 0;
@@ -53,7 +53,7 @@ Kernel shared_by_ctas(const TensorCopy& copy, const Cluster& cluster, ClusterAxe
   smem place = tile[0].address();
   gmem to = gmem(out) + u64(cluster_ctarank()) * static_cast<uint64_t>(copy.bytes());
   write_out(to, place, copy.dtype(), rows, cols, copy.shared_layout());
-  sync_cluster();  // shared memory lives for as long as others copy into it
+  sync_cluster();  // shared memory must exist as long as other CTAs copy into it
   return k;
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("CTAs share a tensor copy along x, y and z, and along some of them") {
   const std::vector<Case> cases = {
       {{64, 64}, {}, Swizzle::b128},        // one box, cut along its rows
       {{64, 128}, {}, Swizzle::b128},       // two panels
-      {{96, 128}, {}, Swizzle::b128},       // cut along rows within the panels too
+      {{96, 128}, {}, Swizzle::b128},       // also cut along rows within the panels
       {{128, 128}, {by64}, Swizzle::b128},  // 2 x 2 tiles in one box
       {{128, 128}, {by64, TransposeTransform{{1, 0, 2, 3}}}, Swizzle::b128},
       {{64, 64}, {}, Swizzle::none},
@@ -119,7 +119,7 @@ TEST_CASE("CTAs share a tensor copy along x, y and z, and along some of them") {
 
 namespace {
 
-// In a cluster of 2 x 2 x 2, each line or plane of CTAs along `axes` has 64 rows of its own.
+// In a cluster of 2 x 2 x 2, each line or plane of CTAs along `axes` has its own 64 rows.
 std::vector<std::byte> shared_views(const Running& running, ClusterAxes axes,
                                     const std::vector<std::byte>& matrix) {
   const Cluster cluster = {2, 2, 2};
@@ -170,9 +170,9 @@ namespace {
 
 enum class Form : uint8_t { view, copy, address };
 
-// All threads of a CTA call the loads and stores of a 16 x 64 tile, from the tensor's element (-8, -8) on;
-// those that a condition names do them. `fill` is what is outside. On the device, `loads` and `stores` are 0
-// or 1.
+// All threads of a CTA call the loads and stores of a 16 x 64 tile that begins at element (-8, -8) of the
+// tensor. Only the threads that a condition selects perform them. `fill` defines what is outside of the
+// tensor. On the device, `loads` and `stores` are 0 or 1.
 Kernel conditional(DType type, Form form, OobFill fill) {
   Kernel k("conditional");
   auto [A, D, loads, stores] = k.params<TensorMap, TensorMap, u32, u32>("A", "D", "loads", "stores");
@@ -258,7 +258,7 @@ TEST_CASE("copies that threads make if a condition holds, and the values outside
 
 namespace {
 
-// A tile from A is reduced into D twice: as a view, and as a tensor copy of 32-byte spans.
+// Reduces a tile of A into D twice: with a view, and with a tensor copy of 32-byte spans.
 Kernel joining(CopyReduction reduction, const TensorCopy& copy, bool by_view) {
   Kernel k("joining");
   auto [A, D] = k.params<TensorMap, TensorMap>("A", "D");
@@ -344,14 +344,15 @@ TEST_CASE("hints to L2 change the instructions, and no element") {
         launch(running, std::move(k), {1, 1, 1},
                {runtime::tensor(a, DType::f16, {128, 64}), runtime::tensor(d, DType::f16, {128, 64})});
     CHECK(d.copy_out<std::byte>() == matrix);
-    CHECK(count(ptx, "createpolicy.fractional.L2::evict_") == (hint ? 1 : 0));  // one serves all four copies
+    CHECK(count(ptx, "createpolicy.fractional.L2::evict_") ==
+          (hint ? 1 : 0));  // one policy serves all four copies
     CHECK(count(ptx, ".L2::cache_hint") == (hint ? 4 : 0));
   }
 }
 
 TEST_CASE("six dimensions in a tensor map of three: collapsed, left out, transposed") {
   Running running;
-  // Elements are at [2, i1, 0, i3, rows, cols], with gaps after rows according to the strides.
+  // Elements are at [2, i1, 0, i3, rows, cols], and the strides leave gaps after rows.
   const std::vector<int64_t> extents = {3, 4, 1, 2, 64, 64};
   const std::vector<int64_t> strides = {2 * 4 * 64 * 80, 64 * 80, 7680, 4 * 64 * 80, 80, 1};
   const std::vector<CopyTransform> transforms = {DropUnit{{2}}, TransposeTransform{{2, 0, 1, 3, 4}},
@@ -373,7 +374,7 @@ TEST_CASE("six dimensions in a tensor map of three: collapsed, left out, transpo
     tma_load(copy, tile[0].expecting(bar[0]), A,
              {ds(i0, 1), ds(i1, 1), ds(0, 1), ds(i3, 1), ds(0, 32), ds(0, 64)});
     barrier_wait(bar[0], 0);
-    // There are two panels of 32 columns, where the transforms have put them.
+    // The transforms place two panels of 32 columns here.
     tma_store(D, tile[0], 0, 0);
     cp_async_bulk_commit_group();
   });
@@ -397,7 +398,8 @@ namespace {
 
 enum class Left : uint8_t { nothing, commit, wait };
 
-// Each warpgroup of a role doubles its tile, stores it, and sets it to zero, which D must not show.
+// Each warpgroup of a role fills its tile with twos, stores it, and sets it to zero. D must not show the
+// zeros.
 Kernel overwriting(Left out) {
   Kernel k("overwriting");
   auto [D] = k.params<TensorMap>("D");
@@ -421,7 +423,7 @@ Kernel overwriting(Left out) {
 
 TEST_CASE("writes are committed before TMA reads, and wait until it has read") {
   for (Left out : {Left::nothing, Left::commit, Left::wait}) {
-    if (out != Left::nothing && device_name != "emulator") continue;  // only the emulator sees races
+    if (out != Left::nothing && device_name != "emulator") continue;  // only the emulator detects races
     Running running;
     runtime::Buffer d(*running.device, 128 * 64 * 2);
     d.fill(0);
@@ -439,11 +441,11 @@ TEST_CASE("writes are committed before TMA reads, and wait until it has read") {
 
 namespace {
 
-// At the end of its role a warpgroup stores a box, slices, or contiguous elements.
+// At the end of its role, a warpgroup stores a box, slices, or contiguous elements.
 enum class Way : uint8_t { box, slices, elements };
 
-// Each of two warpgroups writes its rank + 2 to its 8 rows, which are stored or reduced in one of these ways.
-// If `commit` is missing, TMA may read before the warpgroup has written.
+// Each of two warpgroups writes its rank + 2 to its 8 rows, and stores or reduces them in one of these ways.
+// If `commit` is false, TMA may read before the warpgroup has written.
 Kernel given_out(Way way, bool reduces, bool commit) {
   Kernel k("given_out");
   auto [D, d] = k.params<TensorMap, gptr<f32>>("D", "d");
@@ -497,7 +499,7 @@ TEST_CASE("the end of a role waits for boxes, slices and elements that it stores
       CHECK(contains(ptx, ".tensor") == (way != Way::elements));
       CHECK(count(ptx, "cp.async.bulk.wait_group.read") == 1);
     }
-  if (device_name != "emulator") return;  // only the emulator sees races
+  if (device_name != "emulator") return;  // only the emulator detects races
   std::vector<float> out(16 * 32);
   CHECK_FALSE(error_of([&] { run(given_out(Way::elements, false, false), out); }).empty());
 }
@@ -508,10 +510,11 @@ struct HighTile {
   DType type;
   TileShape shape;
   Swizzle swizzle;
-  int copies;  // of a CTA, where two share the load
+  int copies;  // number of copies by a CTA if two CTAs share the load
 };
 
-// Tiles with more rows or columns than a box: a load that two CTAs share, a store, and a prefetch.
+// The tile has more rows or columns than a box. The kernel loads, stores and prefetches it, and two CTAs may
+// share the load.
 Kernel high(const HighTile& of, bool shared) {
   Kernel k("high");
   auto [A, D] = k.params<TensorMap, TensorMap>("A", "D");
@@ -593,7 +596,7 @@ TEST_CASE("prefetches into L2 are correct and write nothing") {
   b.fill(0xff);
   std::string ptx = launch(running, std::move(k), {2, 1, 1},
                            {runtime::tensor(a, DType::bf16, {128, 64}), runtime::pointer(b, DType::u32)});
-  // Two panels of the half that is this CTA's.
+  // Each CTA prefetches two panels of its own half.
   CHECK(count(ptx, "cp.async.bulk.prefetch.tensor.2d.L2.global [") == 2);
   std::vector<std::byte> wanted;
   for (int rank = 0; rank < 2; ++rank) {
@@ -608,7 +611,7 @@ TEST_CASE("a tensor map with the author's encoding, and one with L2 promotion") 
   Running running;
   Kernel k("encoded");
   auto [A, D] = k.params<TensorMap, TensorMap>("A", "D");
-  // Every second row of 64.
+  // The map contains every second one of 64 rows.
   k.encode(
       A,
       {.dtype = DType::f32, .box = {96, 64}, .element_strides = {1, 2}, .l2_promotion = L2Promotion::b128});

@@ -1,5 +1,5 @@
-// Stages of a pipeline that threads fill, with cp.async and with stores, with and without tiles from TMA, and
-// that wgmma reads, compared with a product on the host.
+// Tests stages of a pipeline that threads fill with cp.async or with stores, with or without tiles from TMA.
+// wgmma reads the stages, and the result is compared with a product on the host.
 //
 //   thread_pipeline_test [--device=emulator|cuda|auto]
 #include <fmt/format.h>
@@ -17,13 +17,13 @@ namespace {
 
 constexpr int BM = 128, BN = 64, BK = 64, kStages = 3, kSteps = 5;
 
-// The ways in which threads of a warpgroup fill their rows of A; B comes from TMA or cp.async.
+// The ways in which threads of a warpgroup fill their rows of A. B is loaded by TMA or cp.async.
 enum class Fill : uint8_t { copies, stores, registers, both, addresses };
 
 struct Form {
   Fill a;
   bool b_by_tma;
-  int warpgroups;  // that fill
+  int warpgroups;  // warpgroups that fill stages
 };
 
 std::string text(const Form& f) {
@@ -32,7 +32,7 @@ std::string text(const Form& f) {
                      f.b_by_tma ? "TMA" : "cp.async", f.warpgroups);
 }
 
-// Fills rows of A's stage: those of one warpgroup, or of its first or second half.
+// Fills rows of A's stage: the rows of one warpgroup, or of its first or second half.
 void fill_a(Fill how, const TileView& to, const TensorTile<bf16>& from) {
   const int rows = to.row_count();
   const u32 thread = tid_x() & 127;
@@ -42,7 +42,7 @@ void fill_a(Fill how, const TileView& to, const TensorTile<bf16>& from) {
   if (how == Fill::copies) load_async(copies, to, from, thread);
   if (how == Fill::stores) store(vectors, to, thread, load(vectors, from, thread));
   if (how == Fill::registers) store(to, load(from, strided({rows, BK}, 8)));
-  // fills() tells the pipeline about a plain address.
+  // With a plain address, the pipeline learns of the write only through fills().
   if (how == Fill::addresses) store(vectors, to.address(), thread, load(vectors, from, thread));
 }
 

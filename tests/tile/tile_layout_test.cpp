@@ -1,5 +1,5 @@
-// The places of elements in shared tiles, and the addresses that threads compute for them: a tile's layout is
-// compared with a formula of the test's own, on the host and on a device, over random tiles and views.
+// Tests the places of elements in shared tiles, and the addresses that threads compute for them. A tile's
+// layout is compared with an independent formula, on the host and on a device, over random tiles and views.
 //
 //   tile_layout_test [--device=emulator|cuda|auto]
 #include "library_kit.h"
@@ -33,13 +33,13 @@ T one_of(const std::vector<T>& all) {
 // A tile with the arguments of k.shared().
 struct Plan {
   DType type;
-  int rows, cols, panel_cols;  // of one panel, always
+  int rows, cols, panel_cols;  // panel_cols is the width of one panel, even if there is only one
   Swizzle swizzle;
 
   int size() const { return size_of(type); }
   // Returns the byte of an element in TMA's order of boxes, which exchanges chunks of 16 bytes (PTX ISA,
-  // "Tensor Swizzling Modes"): in each line of 128 bytes their numbers are exclusive-ored with the line's,
-  // modulo 2, 4 or 8.
+  // "Tensor Swizzling Modes"). In each line of 128 bytes, the chunk's number is exclusive-ored with the
+  // line's number modulo 2, 4 or 8.
   int lies(int row, int col) const {
     const int panel = col / panel_cols,
               byte = ((panel * rows + row) * panel_cols + col % panel_cols) * size();
@@ -66,7 +66,7 @@ Plan random_plan(bool rows_of_eight) {
   return p;
 }
 
-// A part of a tile, from an element that the device reads when it runs or that is known before.
+// A part of a tile. Its first element is either known when the kernel is built, or read by the device.
 struct Part {
   int row, rows, col, cols;
   bool transposed, known;
@@ -93,7 +93,7 @@ Part random_part(const Plan& p) {
   return part;
 }
 
-// A kernel of `threads`, in which each thread stores numbers, and their expected values.
+// A kernel of `threads` threads that store numbers, and the expected numbers.
 class Numbers {
  public:
   explicit Numbers(int threads) : kernel_("numbers", {.line_info = false}), threads_(threads) {
@@ -105,7 +105,7 @@ class Numbers {
   }
   Kernel& kernel() { return kernel_; }
   u32 thread() const { return *thread_; }
-  // A number that only the device knows.
+  // Returns a number that is known only on the device.
   u32 hidden(int value) {
     input_.push_back(value);
     return (*hidden_)[static_cast<uint32_t>(input_.size() - 1)];
@@ -182,7 +182,7 @@ TEST_CASE("a view begins on the device at the layout's first element") {
 
 namespace {
 
-// Threads that hold a part of a view in their registers, as layouts whose rows divide and do not.
+// Returns a layout of threads that hold a part of a view in registers. Its rows may or may not divide evenly.
 RegisterLayout random_layout(int rows, int cols) {
   std::vector<RegisterLayout> all;
   for (int vector : {1, 2, 4})
@@ -216,7 +216,7 @@ TEST_CASE("threads compute the addresses of the layout, one by one and together"
       ThreadAccess access(memory.with(select(memory.layout(), {1, 0})), p.size(), held.thread_value()[0],
                           elements);
       split += access.split().has_value();
-      // Every exchange leads to the same addresses in another order.
+      // Every exchange must lead to the same addresses in a different order.
       std::vector<ThreadAccess> ways = {access};
       for (int bit = 1; bit < access.accesses(); bit *= 2)
         if (auto other = access.exchanged({1 << from_to(0, 6), bit})) ways.push_back(*other);
@@ -245,8 +245,8 @@ TEST_CASE("threads compute the addresses of the layout, one by one and together"
   }
 }
 
-// Copies by threads whose number is not a power of two, of rows that begin within a pattern: what threads and
-// accesses add has bits in common.
+// Tests copies by threads whose number is not a power of two, of rows that begin within a pattern. So the
+// offsets that threads and accesses add have bits in common.
 TEST_CASE("any number of threads, and a layout that does not begin at 0") {
   Numbers numbers(96);
   for (Swizzle swizzle : {Swizzle::none, Swizzle::b64, Swizzle::b128}) {
@@ -269,7 +269,7 @@ TEST_CASE("any number of threads, and a layout that does not begin at 0") {
   numbers.run("96 threads");
 }
 
-// This holds at every width of wgmma: some rows take their accesses in another order.
+// There are no conflicts at any width of wgmma, because some rows make their accesses in a different order.
 TEST_CASE("f32 tiles in wgmma_layout have no bank conflicts, plain and transposed") {
   for (bool transposed : {false, true})
     for (int n = 8; n <= 256; n += 8) {
@@ -294,7 +294,7 @@ TEST_CASE("f32 tiles in wgmma_layout have no bank conflicts, plain and transpose
       CHECK(proof);
       REQUIRE(proof.links.size() == 2);
       for (const Proof::Link& link : proof.links) CHECK(link.bank_ways == 1);
-      if (n % 64 != 8 && n != 48 && n != 256) continue;  // some are run
+      if (n % 64 != 8 && n != 48 && n != 256) continue;  // only some widths are run
       Matrix in = random_matrix(DType::f32, {64, n}, -8, 8);
       check_equal(result_of(build(), {in}, in), in.values, "f32");
     }

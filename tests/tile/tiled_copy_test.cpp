@@ -1,5 +1,5 @@
-// Tiled copies: laws and whole constants of the plans, and the copies themselves on a device, where every
-// element must arrive at its place.
+// Tests tiled copies: laws and complete constants of the plans, and the copies themselves on a device, where
+// every element must arrive in its place.
 //
 //   tiled_copy_test [--device=emulator|cuda|auto]
 #include <doctest/doctest.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::array kSwizzles = {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
 
-// The contents of a shared tile: memory[offset] = element, from a layout's own function.
+// Returns the contents of a shared tile, memory[offset] = element, according to the layout's own function.
 std::vector<int64_t> filled(const ComposedLayout& memory) {
   const int64_t rows = size(memory.shape()[0]), cols = size(memory.shape()[1]);
   std::vector<int64_t> lies(static_cast<size_t>(rows * cols), -1);
@@ -31,7 +31,7 @@ std::vector<int64_t> filled(const ComposedLayout& memory) {
   return lies;
 }
 
-// Returns what lane `lane` receives from matrix `m` as element `e` of its register (PTX ISA, ldmatrix); row
+// Returns element `e` of the register that lane `lane` receives from matrix `m` (PTX ISA, ldmatrix). Row
 // addresses are elements of `memory`.
 int64_t received(const std::vector<int64_t>& memory, const std::vector<int64_t>& row_starts, bool transposed,
                  int lane, int m, int e) {
@@ -45,8 +45,8 @@ Layout fragments(int k) {
                   {{k / 16, 64 * 16}});
 }
 
-// Returns the place of element (i, j) of a tensor copy in TMA's order: box after box, each row-major in the
-// order of the map.
+// Returns the place of each element (i, j) of a tensor copy in TMA's order: box after box, each row-major in
+// the order of the map.
 std::vector<int64_t> written_by_boxes(const TensorCopy& copy) {
   const int64_t rows = copy.extents()[0], cols = copy.extents()[1];
   std::vector<int64_t> memory(static_cast<size_t>(rows * cols), -1);
@@ -77,10 +77,10 @@ struct TensorCase {
   int64_t rows, cols;
   std::vector<CopyTransform> transforms;
   std::optional<Swizzle> swizzle;
-  int64_t row, col;  // where the slice begins; only the device knows both
+  int64_t row, col;  // the beginning of the slice, which is known only on the device
 };
 
-// Copies the slice at (row, col) of a tensor to `out` through shared memory, and back into the tensor `back`.
+// Copies the slice at (row, col) of a tensor through shared memory to `out`, and back into the tensor `back`.
 Kernel through(const TensorCopy& copy) {
   Kernel k("through");
   auto [A, back, out, row, col] =
@@ -105,7 +105,7 @@ Kernel through(const TensorCopy& copy) {
   return k;
 }
 
-// Rows and columns of the tensors.
+// The rows and columns of the tensors.
 constexpr int64_t kRows = 256, kCols = 1024;
 
 }  // namespace
@@ -134,7 +134,7 @@ TEST_CASE("ldmatrix through a tiled copy gives each thread its elements, under e
     for (bool transposed : {false, true})
       for (int matrices : {1, 2, 4}) {
         CAPTURE(matrices);
-        // The tile is a plain 64 x 64 of m x k, or k x m with the same fragments.
+        // The tile is a plain 64 x 64 tile of m x k, or of k x m with the same fragments.
         Layout held = fragments(64);
         if (transposed) held = composition(make_layout({64, 64}, {64, 1}), held);
         ComposedLayout memory = panel_layout(DType::bf16, 64, 64, swizzle);
@@ -184,7 +184,7 @@ TEST_CASE("neighbouring threads lie side by side along a row") {
 }
 
 TEST_CASE("a tensor copy as TMA performs it: swizzle, boxes, bytes and the layout after it") {
-  // Along m, 128 of them, and 64 along k: two boxes, one for each span of 64 elements.
+  // The tile has 128 elements along m and 64 along k, in two boxes, one for each span of 64 elements.
   TensorCopy mn_major(DType::f16, {64, 128});
   CHECK(mn_major.swizzle() == Swizzle::b128);
   CHECK(mn_major.boxes().count() == 2);
@@ -262,10 +262,10 @@ TEST_CASE("transforms compose, and map tensors of any stride") {
   CHECK(extents(transform({100, 200}, {TileTransform{{64, 64}, Rounding::down}})) == Extents{1, 3, 64, 64});
   CHECK(extents(transform({100, 200}, {TileTransform{{64, 64}, Rounding::up}})) == Extents{2, 4, 64, 64});
   CHECK(extents(transform({5, 128, 96}, {TransposeTransform{{2, 0, 1}}})) == Extents{96, 5, 128});
-  // A tile of tiles is the product of the steps.
+  // Two nested tilings multiply their steps.
   CHECK(transform({256, 256}, {TileTransform{{64, 64}}, TileTransform{{8, 64}}}) ==
         std::vector<TensorMode>{{4, 0, 64}, {4, 1, 64}, {8, 0, 8}, {1, 1, 64}, {8, 0, 1}, {64, 1, 1}});
-  // Elements keep their places: each index leads to its own element.
+  // Two transpositions cancel, so that each index leads to its own element again.
   CHECK(transform({4, 6}, {TransposeTransform{{1, 0}}, TransposeTransform{{1, 0}}}) ==
         std::vector<TensorMode>{{4, 0, 1}, {6, 1, 1}});
 
@@ -345,7 +345,8 @@ TEST_CASE("tiles of a tensor on the device: each transform, from starts that onl
                            others(static_cast<size_t>(copy.bytes()), std::byte{0});
     CHECK(rows_of(stored, kCols, c.row, c.col, c.rows, c.cols, bytes) == wanted);
     CHECK(rows_of(stored, kCols, 0, 0, 8, kCols, bytes) ==
-          std::vector<std::byte>(static_cast<size_t>(8 * kCols * bytes), std::byte{0}));  // and nothing else
+          std::vector<std::byte>(static_cast<size_t>(8 * kCols * bytes),
+                                 std::byte{0}));  // nothing else is written
   }
 }
 
@@ -415,7 +416,7 @@ TEST_CASE("registers to shared memory and back by every instruction") {
       SharedTile tile = k.shared<bf16>({64, 64}, swizzle);
       TiledCopy put(way.store, DType::bf16, held, tile[0].layout()),
           take(way.load, DType::bf16, held, tile[0].layout());
-      // Element (i, j) is the number i + 64 j, from which the layout determines what a thread holds.
+      // Element (i, j) is the number i + 64 j. From it, the layout determines what a thread holds.
       std::vector<u32> numbers;
       DeviceLayout elements = to_device(held);
       for (int v = 0; v < 32; ++v) numbers.push_back(elements({Index(tid_x()), v}).value());
@@ -512,11 +513,11 @@ TEST_CASE("slices of a tile in shared memory, from starts that only the device k
   }
 }
 
-// Two alternatives of one place are used one after the other: with the necessary barrier between them, and
-// without it.
+// Two alternatives of one place are used one after the other, with and without the necessary barrier between
+// them.
 TEST_CASE("a shared place used again: right after a barrier, a race without one") {
   for (bool barrier : {true, false}) {
-    if (!barrier && device_name != "emulator") continue;  // only the emulator sees races
+    if (!barrier && device_name != "emulator") continue;  // only the emulator detects races
     Running running;
     Kernel k("again");
     auto [out] = k.params<gptr<f32>>("out");

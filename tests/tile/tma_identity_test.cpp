@@ -1,5 +1,6 @@
-// Tensor copies compared with a model on the host: global to shared to global, byte for byte, in every rank,
-// type and swizzle, with boxes that are partly or wholly outside their tensor; reductions; multicast.
+// Compares tensor copies from global to shared to global memory with a model on the host, byte for byte. The
+// cases cover every rank, type and swizzle, boxes that are partly or wholly outside their tensor, reductions,
+// and multicast.
 //
 //   tma_identity_test [--device=emulator|cuda|auto]
 #include <doctest/doctest.h>
@@ -32,7 +33,7 @@ class Bench {
 
   runtime::Device& device() { return *device_; }
 
-  // The kernel of a text, loaded once.
+  // Returns the kernel for a rank, reduction and cluster, which is loaded only once.
   runtime::Program& program(int rank, const std::string& reduction, runtime::Dim3 cluster) {
     bool shared = cluster.x * cluster.y > 1;
     std::string key = fmt::format("{} {} {}x{}", rank, reduction, cluster.x, cluster.y);
@@ -70,7 +71,7 @@ class Bench {
     Bytes shared, stored;
   };
 
-  // Loads from `in` and stores to `out` at `to`; returns the shared memory of all CTAs and the contents of
+  // Loads from `in` and stores to `out` at `to`. Returns the shared memory of all CTAs and the contents of
   // `out`.
   Result run(const Place& p, const Bytes& in, const Bytes& out, const std::vector<int32_t>& to,
              const std::string& reduction = "", runtime::Dim3 cluster = {}, uint32_t source = 0,
@@ -108,8 +109,8 @@ class Bench {
   std::map<std::string, std::unique_ptr<runtime::Program>> programs_;
 };
 
-// Compares the box in shared memory, surrounded by poison, with that of a CTA; returns what is wrong. NaNs
-// from the fill may be any NaN, and are then copied into `box`.
+// Compares the expected box, surrounded by poison, with the shared memory of a CTA, and returns what is
+// wrong. A NaN from the fill may be any NaN; it is then copied into `box`.
 std::string compare_shared(const Place& p, const Bytes& in, std::span<const uint8_t> shared, Bytes& box) {
   Bytes expected(shared.size(), kPoison);
   box.assign(p.box_bytes(), 0);
@@ -137,13 +138,13 @@ std::string compare_global(const Bytes& expected, const Bytes& got) {
   return "";
 }
 
-// Stores must not begin before a tensor, unlike loads.
+// Returns coordinates that do not begin before the tensor, because stores, unlike loads, must not.
 std::vector<int32_t> not_in_front(std::vector<int32_t> at) {
   for (int32_t& c : at) c = std::max(c, 0);
   return at;
 }
 
-// Loads a box and stores it in its own place, or at the tensor's edge, in a poisoned tensor.
+// Loads a box and stores it in a poisoned tensor, at its own place or at the tensor's edge.
 std::string copy_wrong(Bench& bench, const Place& p, uint32_t seed) {
   Bytes in = random_tensor(p, seed), out(in.size(), kPoison), box;
   const std::vector<int32_t> place = not_in_front(p.at);
@@ -162,7 +163,7 @@ enum class Position : uint8_t { inside, in_front, behind, mixed, beyond, around 
 constexpr std::array kPositions = {Position::inside, Position::in_front, Position::behind,
                                    Position::mixed,  Position::beyond,   Position::around};
 
-// A box of `inner` bytes in its first dimension, where it begins at a multiple of 16 B.
+// Returns a place for a box of `inner` bytes in its first dimension, which starts at a multiple of 16 bytes.
 Place place(int rank, DType type, Swizzle swizzle, uint32_t inner, Position position,
             const std::vector<uint32_t>& element_strides = {1, 1, 1, 1, 1}) {
   constexpr int32_t extents[] = {0, 7, 3, 2, 3};
@@ -172,7 +173,7 @@ Place place(int rank, DType type, Swizzle swizzle, uint32_t inner, Position posi
     const int32_t step = i == 0 ? 16 / element : 1,
                   n = i == 0 ? static_cast<int32_t>(inner) / element : extents[i];
     auto whole_steps = [&](int32_t x) { return x / step * step; };
-    // A tensor that the box exceeds by a step at each end, or that has room for it.
+    // The tensor is one step shorter than the box at each end, or has room for the box.
     const int32_t extent = position == Position::around ? std::max(1, n - 2 * step) : n + step + 2;
     const int32_t half = std::max(step, whole_steps(n / 2));
     int32_t at = 0;
@@ -204,19 +205,19 @@ Place place(int rank, DType type, Swizzle swizzle, uint32_t inner, Position posi
   return p;
 }
 
-// The inner extent in bytes of a box that is as wide as its swizzle.
+// Returns the inner extent in bytes of a box that is as wide as its swizzle.
 uint32_t inner_extent(Swizzle swizzle) {
   return swizzle == Swizzle::none ? 48 : static_cast<uint32_t>(span_bytes(swizzle));
 }
 
-// Copies boxes of this inner extent, of every rank and type, in all places; returns how many.
+// Copies boxes of an inner extent, of every rank and type, in all places. Returns the number of cases.
 uint32_t check_copies(Bench& bench, Swizzle swizzle, uint32_t inner) {
   uint32_t cases = 0;
   for (int rank = 1; rank <= 5; ++rank)
     for (DType type : kTypes)
       for (Position position : kPositions) {
         Place p = place(rank, type, swizzle, inner, position);
-        INFO(p.text());  // a launch that fails throws
+        INFO(p.text());  // a failed launch throws
         std::string wrong = copy_wrong(bench, p, cases++);
         CHECK_MESSAGE(wrong.empty(), p.text() << ": " << wrong);
       }
@@ -233,7 +234,7 @@ TEST_CASE("global to shared to global, every rank, type and swizzle, inside and 
   MESSAGE(cases << " copies on " << bench.device().properties().name);
 }
 
-// Hardware does not pack the rows of such a box; their places are not modelled.
+// Hardware does not pack the rows of such a box, and the model does not cover their places.
 TEST_CASE("a swizzle wider than the box is refused by the emulator") {
   if (device_name == "cuda") return;
   Bench bench;
@@ -275,7 +276,7 @@ TEST_CASE("elements outside are NaN if the map requires it") {
 
 namespace {
 
-// a op b of one element, on the host.
+// Returns a op b for one element, computed on the host.
 template <class T>
 T reduced(const std::string& op, T a, T b) {
   if (op == "add") return static_cast<T>(a + b);
@@ -314,7 +315,7 @@ void reduce_element(uint8_t* place, const uint8_t* with, DType type, const std::
       return as(float{});
     case DType::f64:
       return as(double{});
-    default: {  // f16 and bf16, whose values here are small integers
+    default: {  // f16 and bf16, with small integers as values
       std::vector<std::byte> a(2), b(2);
       std::memcpy(a.data(), place, 2);
       std::memcpy(b.data(), with, 2);
@@ -324,7 +325,7 @@ void reduce_element(uint8_t* place, const uint8_t* with, DType type, const std::
   }
 }
 
-// Small integers; with signs where the type has them.
+// Returns small integers, with signs if the type is signed.
 Bytes numbers(const Place& p, uint32_t seed) {
   std::mt19937 engine(seed);
   Bytes bytes(p.tensor_bytes(), kPoison);
@@ -355,7 +356,7 @@ TEST_CASE("reductions in every type that has them") {
       {"max", {u32, s32, u64, s64, f16, bf16}},
       {"inc", {u32}},
       {"dec", {u32}},
-      {"and", {u32, s32, u64}},  // with s64 these are illegal instructions on an H100
+      {"and", {u32, s32, u64}},  // on an H100, s64 is an illegal instruction here
       {"or", {u32, s32, u64}},
       {"xor", {u32, s32, u64}},
   };
@@ -405,7 +406,7 @@ TEST_CASE("multicast to the CTAs of a mask, and to no other") {
   CHECK(cases == 2 * (3 * 2) + 2 * (15 * 4));
 }
 
-// The library loads from negative coordinates that the host or only the device knows.
+// Tests negative coordinates that are known on the host, and others that are known only on the device.
 TEST_CASE("tiles loaded from negative coordinates") {
   Kernel k("negative");
   auto [X, Y, y] = k.params<TensorMap, TensorMap, s32>("X", "Y", "y");
@@ -429,7 +430,7 @@ TEST_CASE("tiles loaded from negative coordinates") {
   kernel.launch({.grid = {1}}, {runtime::tensor(din, DType::f32, {64, 16}),
                                 runtime::tensor(dout, DType::f32, {64, 16}), runtime::scalar(int32_t{-2})});
   device->synchronize();
-  for (size_t row = 0; row < 8; ++row)  // zeros where the box is before X
+  for (size_t row = 0; row < 8; ++row)  // zeros, because the box begins before X
     for (size_t col = 0; col < 32; ++col)
       out[row * 64 + col] = row < 2 || col < 4 ? 0.0f : in[(row - 2) * 64 + col - 4];
   CHECK(dout.copy_out<float>() == out);

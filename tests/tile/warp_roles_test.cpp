@@ -1,5 +1,5 @@
-// Warps of one warpgroup with different work: they are right on every schedule, their mutants are reported,
-// and what needs a whole warpgroup is refused.
+// Tests warps of one warpgroup with different roles. They must be right on every schedule, their mutants must
+// be reported, and operations that need a whole warpgroup must be refused.
 //
 //   warp_roles_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/tile/warp_roles.h"
@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kRows = 16, kCols = 32, kElements = kRows * kCols, kThreads = 128;
 
-// One warp loads A, one B, and two warps write the numbers of their threads to `who`; a warpgroup adds A and
-// B: out = a + b of `rounds` tiles.
+// One warp loads A, another loads B, and two warps write the numbers of their threads to `who`. A warpgroup
+// adds A and B: out = a + b for `rounds` tiles.
 Kernel sums(int rounds) {
   Kernel k("sums");
   auto [a, b, out, who] = k.params<gptr<f32>, gptr<f32>, gptr<f32>, gptr<u32>>("a", "b", "out", "who");
@@ -73,7 +73,7 @@ Subject subject(int rounds) {
           a[i] = float(i % 101), b[i] = float(i * 7 % 89), expected[i] = a[i] + b[i];
         std::vector<uint32_t> words;
         for (uint32_t i = 0; i < 64; ++i) words.push_back((63 - i < 32 ? 2 : 3) * 100 + 63 - i);
-        words.push_back(2);  // elect() is in the first warp of the two alone
+        words.push_back(2);  // elect() chooses a thread of the first of the two warps
         words.push_back(0xffffffff);
         const auto da = runtime::Buffer::of(device, a), db = runtime::Buffer::of(device, b);
         runtime::Buffer out(device, 4 * a.size()), who(device, 4 * words.size());
@@ -91,7 +91,7 @@ TEST_CASE("warps of a warpgroup load, count and meet, on every schedule") { chec
 
 TEST_CASE("emulator: mutants of warp roles") {
   const Subject of_five = subject(5);
-  // The comparisons of the warp's number select a role; these are of the warp roles.
+  // The comparisons of the warp's number select a role. These comparisons belong to the warp roles.
   const std::vector<Mutant> mutants = {
       {"one warp meets as if it were two", "bar.sync", 1, set_operand(1, 32), {}},
       {"the pair does not meet", "bar.sync", 1, drop, {}},
@@ -130,7 +130,7 @@ TEST_CASE("warp roles of a CTA without roles, and warps without work") {
 }
 
 TEST_CASE("misuse of warp roles") {
-  // The first of the warps of a role, or all four, run `body`.
+  // Returns a kernel in which the first warps of a role, or all four, run `body`.
   const auto in_warps = [](int warps, const auto& body) {
     Kernel k("k");
     SharedTile tile = k.shared<f32>({64, 32});

@@ -1,5 +1,5 @@
-// Planted hangs, each of which must be reported with its line, its barrier and the likely cause, and their
-// twins, which end.
+// Tests planted hangs and their twins. A hang must be reported with its line, its barrier and the likely
+// cause, and a twin must end.
 //
 //   watchdog_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/tile/watchdog.h"
@@ -17,7 +17,7 @@
 namespace ptxbuilder::test::watchdog_test {
 namespace {
 
-constexpr uint32_t kCtas = 2, kLimit = 1;  // milliseconds
+constexpr uint32_t kCtas = 2, kLimit = 1;  // kLimit is in milliseconds
 
 // A kernel with a planted hang, and the line of the hang.
 struct Made {
@@ -28,15 +28,16 @@ struct Made {
 struct Plant {
   const char* name;
   Made (*make)(bool planted);
-  std::vector<std::string> told;  // next to the line
-  // The word of an mbarrier adds this text, which an H100 does not reveal: a load of it returns 0.
+  std::vector<std::string> told;  // other words of the report, besides the line
+  // Text that the word of an mbarrier adds to the report. An H100 does not reveal the word, because a load of
+  // it returns 0.
   std::vector<std::string> decoded = {};
 };
 
 using Memory = gptr<u32>;
 
-// There are two roles of a warpgroup each: one thread of the first and all threads of the second run the
-// given functions.
+// Returns a kernel with two roles of one warpgroup each. One thread of the first role runs `producer`, and
+// all threads of the second run `consumer`.
 Made with_roles(const std::vector<int>& arrivals,
                 const std::function<void(const Barriers&, Memory)>& producer,
                 const std::function<unsigned(const Barriers&, Memory)>& consumer) {
@@ -256,10 +257,10 @@ std::string launched(const Made& made, const Running& running, Compiled compiled
 TEST_CASE("a planted hang is reported with its line, its barrier and the likely cause; its twin ends") {
   for (const Plant& plant : kPlants) {
     CAPTURE(std::string(plant.name));
-    Running running;  // a device that hung cannot be used again
+    Running running;  // a device cannot be used again after a hang
     Made right = watched(plant, false);
     CHECK(launched(right, running, running.compile(std::move(right.kernel))) == "");
-    if (!running.device->wants_ptx()) continue;  // the process has one GPU, which a hang ends
+    if (!running.device->wants_ptx()) continue;  // the process has one GPU, which a hang makes unusable
     Made wrong = watched(plant, true);
     const std::string told = launched(wrong, running, running.compile(std::move(wrong.kernel)));
     CAPTURE(told);
@@ -271,7 +272,7 @@ TEST_CASE("a planted hang is reported with its line, its barrier and the likely 
   }
 }
 
-// Each runs in a process of its own, since a hang ends the process of a GPU:
+// Each hang must run in a separate process, because the GPU cannot be used again in the same process:
 //   library_tests watchdog_test --device=cuda --no-skip -tc="a hang on a GPU" -sc="count too great"
 TEST_CASE("a hang on a GPU" * doctest::skip()) {
   for (const Plant& plant : kPlants) SUBCASE(plant.name) {

@@ -1,4 +1,4 @@
-// The project's own contenders on a driver that launches nothing: their kernels and arguments, their
+// Tests the project's own contenders on a driver that launches nothing: their kernels and arguments, their
 // refusals, and that a missing result is noticed.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -111,7 +111,8 @@ TEST_CASE_FIXTURE(
     all[i]->launch(0);
     CHECK(driver.launches == static_cast<int>(i) + 1);
     if (i > 0) continue;
-    const auto* begins = reinterpret_cast<const uint32_t*>(driver.parameters.back());  // of keys
+    const auto* begins =
+        reinterpret_cast<const uint32_t*>(driver.parameters.back());  // beginnings of the keys
     CHECK(std::vector<uint32_t>(begins, begins + 4) == std::vector<uint32_t>{0, 100, 103, 256});
   }
 }

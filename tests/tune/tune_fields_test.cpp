@@ -1,5 +1,5 @@
-// `tune` of a kernel's fields: the tried combinations, the results of refused, wrong and right ones, and
-// their ranking by time.
+// Tests `tune` for a kernel's fields: the combinations that are tried, the results of refused, wrong and
+// right ones, and their ranking by time.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -17,7 +17,7 @@ using namespace command;
 
 namespace {
 
-// The emulator as a device with a clock: a launch takes a microsecond for each warp instruction.
+// The emulator as a device with a clock. A launch takes a microsecond for each warp instruction.
 class Timed : public runtime::Device {
  public:
   runtime::DeviceProperties properties() const override { return emulator_->properties(); }
@@ -60,7 +60,7 @@ class Timed : public runtime::Device {
   std::unique_ptr<runtime::Emulator> emulator_ = runtime::open_emulator();
 };
 
-// Computes y = 2 x, with `each` elements per thread; 8 and 16 are refused. With `wrong` it is y = x.
+// Computes y = 2 x, with `each` elements per thread; 8 and 16 are refused. With `wrong`, it computes y = x.
 Kernel twice(const Fields& f) {
   const int each = f.small("each");
   if (each == 8) throw Error("twice: 8 elements are more than a thread takes");
@@ -202,7 +202,7 @@ TEST_CASE("on the emulator everything is verified and nothing is ranked; a kerne
   const Ran missing = run("saxpy tune --device emulator");
   CHECK(missing.code == 2);
   CHECK(contains(missing, "--field is required"));
-  CHECK(run("ptxb tune gemm --help").output.find("--top") != std::string::npos);  // which has its own
+  CHECK(run("ptxb tune gemm --help").output.find("--top") != std::string::npos);  // gemm has its own options
 }
 
 }  // namespace ptxbuilder::test::tune_fields_test

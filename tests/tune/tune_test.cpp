@@ -57,7 +57,7 @@ TEST_CASE("a row replaces that of its product, and all other lines are unchanged
   CHECK(merge_tuned(before + old + after, fresh) == before + fresh + after);
   CHECK(merge_tuned(before + old + after, old) == before + old + after);
   CHECK(merge_tuned(before + old + after, "// nothing\n") == before + old + after);
-  // The same sizes of other types, or in another layout, are another product.
+  // Products with the same sizes but other types or another layout are different products.
   const std::string other = row(kF16, 64, 128, 64, "64x40x64_2"),
                     transposed = row("bf16, bf16, \"NN\"", 64, 128, 64, "64x48x64_2");
   CHECK(merge_tuned(before + old + after, other + transposed) == before + old + after + other + transposed);
@@ -70,7 +70,8 @@ TEST_CASE("a new row is inserted in the order of m, n and k among those of its t
   auto merged = [&](int m, int n, int k) { return merge_tuned(table, row(kBf16, m, n, k, "x")); };
   CHECK(merged(64, 64, 32) == row(kBf16, 64, 64, 32, "x") + table);
   CHECK(merged(64, 64, 128) == small + row(kBf16, 64, 64, 128, "x") + large + other);
-  CHECK(merged(512, 8192, 8192) == small + row(kBf16, 512, 8192, 8192, "x") + large + other);  // by number
+  CHECK(merged(512, 8192, 8192) ==
+        small + row(kBf16, 512, 8192, 8192, "x") + large + other);  // ordered by number
   CHECK(merged(8192, 1, 1) == small + large + row(kBf16, 8192, 1, 1, "x") + other);
   CHECK(merge_tuned("", small + other) == small + other);
   CHECK(merge_tuned("// no end of line", small) == "// no end of line\n" + small);
@@ -164,7 +165,7 @@ TEST_CASE("times of tiles are written and read in one format, and invalid lines 
 
 namespace {
 
-// Returns the times of a model with other constants.
+// Returns the times of products according to a model with other constants.
 std::vector<TimedProduct> made_by(const kernels::ModelConstants& constants, Purpose purpose, int count) {
   std::vector<TimedProduct> products;
   for (const Shape& s : drawn_shapes(purpose, 5, count)) {
@@ -270,7 +271,8 @@ TEST_CASE("the tiles of an explanation are in the order of the choice, including
     last = predicted * doubt;
     most_doubt = std::max(most_doubt, doubt);
   }
-  CHECK(most_doubt == 1.04);  // of three consumers in clusters of four, which the model alone would choose
+  CHECK(most_doubt ==
+        1.04);  // a tile with three consumers in clusters of four, which the model alone would choose
   CHECK(choice_text(r).find(" 4 %") != std::string::npos);
 }
 
