@@ -12,15 +12,17 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr size_t kZeros = 1152;  // bytes: the widest row of K or V, if there are no keys
+constexpr size_t kZeros =
+    1152;  // bytes of the widest row of K or V; these zeros replace K and V if there are no keys
 
-// The additional part of a plan. `heads_in_wave` is the result of heads_in_wave(); `ordered` is the number of
-// rows of the blocks that an AttentionOrder orders, or 0; `division` has no teams if keys are not divided.
+// The part of a plan that is specific to attention. `heads_in_wave` is the result of heads_in_wave().
+// `ordered` is the number of rows in the blocks of an AttentionOrder, or 0 if there is none. `division` has
+// no teams if keys are not divided.
 struct AttentionMore {
   int64_t heads_in_wave = 0;
   int ordered = 0;
   KeyDivision division = {.teams = 0};
-  size_t part_bytes = 0;  // bytes of workspace
+  size_t part_bytes = 0;  // bytes of the workspace for AttentionParts
 };
 
 struct AttentionTraits {
@@ -29,14 +31,14 @@ struct AttentionTraits {
   using Tile = AttentionTile;
   using More = AttentionMore;
   static constexpr char kName[] = "attention";
-  static constexpr int64_t kUnit = 16;  // the columns of a copy are a multiple of this, like the kernel's
+  static constexpr int64_t kUnit = 16;  // copies have a multiple of this many columns, as the kernel requires
   static constexpr size_t kWords = kAttentionTextWords, kFormWords = kAttentionFormWords;
   static bool is_tile(const std::string& tile) { return text(parse_attention_tile(tile)) == tile; }
   static AttentionTile parse(const std::string& tile) { return parse_attention_tile(tile); }
 };
 
-// Returns a tensor map of columns, rows, heads and batches or, if `heads_in_rows` is above 1, of columns,
-// these heads, rows, groups of these heads, and batches.
+// Returns a tensor with the dimensions columns, rows, heads and batches. If `heads_in_rows` is above 1, the
+// dimensions are columns, heads in rows, rows, groups of such heads, and batches.
 runtime::Argument heads_tensor(const Operand& t, int64_t heads_in_rows) {
   if (heads_in_rows == 1) return tensor(t);
   Operand in_rows = t;
@@ -49,7 +51,8 @@ runtime::Argument heads_tensor(const Operand& t, int64_t heads_in_rows) {
   return tensor(in_rows);
 }
 
-// Returns some columns of keys that are rows of bytes: the tensor of another type that begins at a byte.
+// Returns some columns of keys that are rows of bytes, as a tensor of type `type` that begins at byte `byte`
+// of the rows.
 runtime::Argument columns_of_rows(const Operand& rows, int byte, DType type, int columns) {
   Operand part = rows;
   part.type = type, part.columns = columns;
@@ -62,7 +65,7 @@ runtime::Argument columns_of_rows(const Operand& rows, int byte, DType type, int
 
 class Attention::State final : public CallEngine<AttentionTraits> {
  public:
-  // There is no file of tiles for the user's own score, since its lines do not describe the score.
+  // Tile files are not used if there is a user's score, since their lines do not describe the score.
   State(runtime::Device& device, AttentionOptions options)
       : CallEngine(device, options,
                    options.score.function
@@ -78,7 +81,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
   }
 
  private:
-  // Heads do not become rows if the score is the user's own, since the function gets the query and the head
+  // Heads do not become rows if there is a user's score, because its function receives the query and the head
   // of each score.
   PlacedAttention place(const AttentionArguments& p, Where where) override {
     return checked(p, !options_.score.function, where);
@@ -112,8 +115,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
   }
   Kernel make(const AttentionOperation& operation, const AttentionTile& tile) override {
     Kernel made = attention(operation, tile, options_.score, options_.multiprocessors);
-    // A form whose tile was not measured may need more registers than there are. A slow kernel is better than
-    // an error.
+    // A tile that was not measured may need more registers than exist. A slow kernel is better than an error.
     for (const char* advisory : {"spills", "stack"}) made.waive(advisory);
     return made;
   }
@@ -132,8 +134,8 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     return order_.get([&] { return load(device_, compiler_, attention_order()); });
   }
 
-  // Queues the order's kernel, which waits for the previous launch, since that launch may still use the
-  // counter.
+  // Queues the kernel that computes the order. The kernel waits for the end of the previous launch, which may
+  // still use the counter.
   void launch_order(const Plan& plan, const AttentionArguments& p, runtime::View order, Launches& launches) {
     SourcedArguments arguments(launches.sources(), 5);
     arguments.add(from_query_offsets, [&] { return runtime::pointer(p.query_offsets, DType::u32); });
@@ -148,14 +150,14 @@ class Attention::State final : public CallEngine<AttentionTraits> {
               Launches& launches) override {
     if (own.bytes > 0 && plan.more.ordered > 0) launch_order(plan, p, own, launches);
     for (Operand* t : {&a.k, &a.v})
-      if (t->is_empty()) {  // for a row that no query sees
+      if (t->is_empty()) {  // one row of zeros, which no query sees
         for (Operand::Dimension& d : t->outer) d.extent = 1;
         t->memory = zeros_;
       }
     const AttentionOperation& o = a.operation;
     SourcedArguments arguments(launches.sources(), 40 + p.score.size());
-    // Returns the source of an operand's address. If the operand has no elements, the address is not one of
-    // the caller's.
+    // Returns the source of an operand's address. Operands without elements have the address of zeros_, which
+    // does not come from the caller.
     const auto source_of = [&](const Operand& t, AttentionSource own) {
       return t.memory.address == zeros_.address() ? size_t{from_none} : CallEngine::source_of(t, own, p);
     };
@@ -237,8 +239,8 @@ class Attention::State final : public CallEngine<AttentionTraits> {
       if (plan.more.ordered > 0) pointer(from_workspace, own, DType::u32);
     }
     for (const runtime::Argument& one : p.score) arguments.add(from_none, [&] { return one; });
-    // The kernel may begin before the previous launch has ended, since it waits for that end before it reads
-    // or writes.
+    // The kernel may begin before the previous launch has ended, because it waits for the end of that launch
+    // before it reads or writes memory.
     launches.queue(*plan.kernel, {.programmatic_dependent_launch = plan.tile.overlaps}, arguments);
   }
 

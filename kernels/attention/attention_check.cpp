@@ -11,13 +11,13 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr char kName[] = "attention";
-constexpr int64_t kMostExtent = (int64_t{1} << 31) - 8192;  // indices have 31 bits, and blocks extend beyond
-                                                            // the end
-constexpr int64_t kFewQueries = 128;                        // fewer queries do not fill a tile of two
-                                                            // consumers
-constexpr int64_t kMostInRows = 64;                         // the most heads in the rows of a consumer
+constexpr int64_t kMostExtent =
+    (int64_t{1} << 31) - 8192;        // indices have 31 bits, and blocks may extend beyond the end
+constexpr int64_t kFewQueries = 128;  // fewer queries than this do not fill a tile of two consumers
+constexpr int64_t kMostInRows = 64;   // maximum number of heads in the rows of a consumer
 constexpr int64_t kSeedWords = 4;
-constexpr __int128 kMostOfSmallPages = __int128{1} << 36;  // offsets in units of 16 bytes have 32 bits
+constexpr __int128 kMostOfSmallPages = __int128{1}
+                                       << 36;  // bytes; offsets are in units of 16 bytes and have 32 bits
 
 [[noreturn]] void refuse(Where where, const std::string& what) { throw Error(where, "attention: " + what); }
 
@@ -26,7 +26,8 @@ void check_range(const char* name, int64_t value, int64_t least, int64_t most, W
     refuse(where, fmt::format("{} = {}; it must be {} to {}", name, value, least, most));
 }
 
-// Sets the logarithms, without gaps, and the offsets; operands that are not given have no elements.
+// Sets the optional operands that consist of contiguous elements, such as lse and the offsets. Omitted
+// operands have no elements.
 void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches, PlacedAttention& a) {
   if (p.lse.address != 0)
     a.lse = {"lse", DType::f32,
@@ -68,7 +69,7 @@ void check_overlap(const PlacedAttention& a, Where where) {
   check_apart(kName, a.lse, a.o, false, where);
 }
 
-// Checks the block table, and the lengths that hide the rows after the last key.
+// Checks the block table, and that lengths hide the rows after the last key.
 void check_pages(const AttentionArguments& p, Where where) {
   check_range("page", p.page, 0, kMostExtent, where);
   check_range("pages", p.pages, 0, kMostExtent, where);
@@ -86,7 +87,7 @@ void check_pages(const AttentionArguments& p, Where where) {
            "key_lengths how many keys caches hold");
 }
 
-// Checks a tree of queries: the lengths of the keys must be given, and a mask must have enough bits.
+// Checks that a tree has lengths of keys, and that a mask has enough bits for the queries.
 void check_tree(const AttentionArguments& p, Where where) {
   if (p.tree_mask.address == 0) return;
   if (p.key_lengths.address == 0)
@@ -99,7 +100,7 @@ void check_tree(const AttentionArguments& p, Where where) {
             p.queries, AttentionOperation::kMostOfTree));
 }
 
-// Refuses unsupported types of Q, K and V, and unsupported scales.
+// Throws an Error if the types of Q, K and V, or their scales, are not supported.
 void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
   const bool has_k = p.k_scale.address != 0, has_v = p.v_scale.address != 0;
   if (has_k != has_v)
@@ -130,7 +131,7 @@ void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
                               "holds two sums of each",
                               p.promote, columns));
   if (p.key_type() == DType::e4m3 && p.packed() &&
-      (columns + 15) / 16 % 2 != 0)  // the kernel writes multiples of 32
+      (columns + 15) / 16 % 2 != 0)  // the kernel writes multiples of 32 columns
     refuse(where, fmt::format("packed sequences of e4m3 with V of {} columns; it must have at least {}, or a "
                               "number whose next multiple of 16 is one of 32: widen V with columns of zeros",
                               columns, (columns + 31) / 32 * 32 - 15));
@@ -157,7 +158,7 @@ void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
                               p.scales, key_heads));
 }
 
-// Throws Error if keys are too wide for separate values, and their first columns cannot be the values.
+// Throws an Error if keys are too wide for separate values but do not meet the rules for latent values.
 void check_latent(const AttentionArguments& p, int64_t key_heads, int64_t columns, Where where) {
   if (p.depth <= AttentionOperation::kMostColumns) return;
   AttentionOperation o;
@@ -183,7 +184,7 @@ void check_latent(const AttentionArguments& p, int64_t key_heads, int64_t column
                        key_heads, p.depth));
 }
 
-// The first key that query 0 sees, and the key after the last one that it sees; unset if there is no limit.
+// The range [first, end) of keys that query 0 sees. A member is unset if there is no limit.
 struct Limits {
   std::optional<int64_t> first, end;
 };
@@ -206,7 +207,7 @@ Limits limits(const AttentionArguments& p, Where where) {
   return l;
 }
 
-// Keeps only the keys that the single query sees, and turns the heads that share these keys into rows of one
+// Removes the keys that the single query does not see, and turns the heads that share keys into rows of a
 // tile.
 void take_heads_as_rows(PlacedAttention& a, const Limits& l) {
   const int64_t end = std::clamp<int64_t>(l.end.value_or(a.size.keys), 0, a.size.keys),
@@ -239,8 +240,8 @@ Operand heads_operand(const char* name, const DeviceHeads& t, DType type, int64_
           columns, 3,    {{{"row", rows, row}, {"head", heads, head}, {"batch", batches, batch}}}};
 }
 
-// Rows must end at a multiple of TMA's unit; if packed, the kernel also writes all columns that it computes,
-// which must then all exist in O.
+// TMA requires that rows end at a multiple of its unit. With packed sequences, threads write all columns that
+// the kernel computes, so O must have all of them.
 bool PlacedAttention::stores_in_place() const {
   return o.aligned_for_tma() && o.columns * o.element_bytes() % kTma == 0 &&
          (!operation.packed || o.columns == operation.value_depth);
@@ -337,23 +338,22 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   a.operation.lengths = p.key_lengths.address != 0;
   a.operation.tree = p.tree_mask.address != 0;
   a.operation.page = static_cast<int>(p.page);
-  heads_as_rows &= p.dropout == 0;  // dropout needs the number of the head
+  heads_as_rows &= p.dropout == 0;  // dropout depends on the number of the head
   const Limits l = limits(p, where);
   if (heads_as_rows && !p.has_own_lengths() && p.queries == 1 && !a.operation.sinks) {
     take_heads_as_rows(a, l);
     return a;
   }
-  // Most sequences of a mixed batch have few queries, however many the longest one has.
+  // Most sequences of a mixed batch have few queries, even if the longest sequence has many.
   if (heads_as_rows &&
       (packed ? a.operation.lengths && std::max(query_rows, p.queries) <= kMostExtent / kMostInRows
               : p.queries < kFewQueries)) {
-    // The number of heads in rows is the largest power of two that divides both the group and a consumer's 64
-    // rows.
+    // The largest power of two that divides both the group and the 64 rows of a consumer.
     const int64_t heads = std::min<int64_t>(a.size.group & -a.size.group, kMostInRows);
     a.operation.heads_in_rows = static_cast<int>(heads);
     a.size.queries *= heads, a.size.heads /= heads, a.size.group /= heads;
   }
-  // Limits that hide nothing are dropped.
+  // Masks that hide no key are omitted.
   const bool counts = p.has_own_lengths();
   const int64_t most = p.packs_keys() ? query_rows + key_rows : p.queries + p.keys;
   if (l.end && (counts ? packed || p.queries > 1 : *l.end < p.keys)) {

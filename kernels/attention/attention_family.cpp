@@ -1,5 +1,5 @@
-// attention: O = softmax(scale Q K^T) V for each head (Dao and others, FlashAttention; Shah and others,
-// FlashAttention-3), with every mask, depth and tile. The kernel is in attention/kernel.cpp.
+// Registers the family "attention": O = softmax(scale Q K^T) V for each head (Dao and others, FlashAttention;
+// Shah and others, FlashAttention-3), with every mask, depth and tile. The kernel is in attention/kernel.cpp.
 #include <fmt/format.h>
 
 #include <bit>
@@ -80,7 +80,8 @@ int multiprocessors(const command::Fields& f) {
   return f["sms"] != 0 ? f.small("sms") : hopper::multiprocessors;
 }
 
-// Returns the size. The last query sees all keys or, with a window, only the last ones.
+// Returns the size that the fields describe, with the bounds of its masks. With a causal mask, the last query
+// sees all keys up to the last; with a window, it sees only the last `window` of them.
 AttentionSize attention_size(const command::Fields& f) {
   const int64_t in_rows = f["heads_in_rows"];
   AttentionSize s = {f["queries"] * in_rows, f["keys"], f["heads"] / in_rows, f["batches"],
@@ -90,8 +91,9 @@ AttentionSize attention_size(const command::Fields& f) {
   return s;
 }
 
-// Chooses the tile of a size. It never chooses a tile of whole blocks, since launches may have any number of
-// keys, or one that divides keys among CTAs, since a launch would have to pass their number.
+// Chooses the tile for the size in the fields. Tiles of whole blocks are excluded, since launches may have
+// any number of keys, and so are tiles that divide keys among CTAs, since a launch would have to pass their
+// number.
 void choose_tile(command::Fields& f) {
   const AttentionOperation o = operation(f);
   if (o.has_own_lengths() || o.heads_in_rows > 1)
@@ -106,7 +108,7 @@ void choose_tile(command::Fields& f) {
   set_tile(f, chosen);
 }
 
-// Returns the value that a launch of this size passes for a parameter that affects only speed.
+// Returns the value of `heads_in_wave` that is best for this size; the parameter affects only speed.
 std::string best_heads_in_wave(const command::Fields& f) {
   const AttentionOperation o = operation(f);
   if (!takes_longest_first(o)) return "";
@@ -114,9 +116,9 @@ std::string best_heads_in_wave(const command::Fields& f) {
                      heads_in_wave(o, attention_size(f), tile(f), multiprocessors(f)));
 }
 
-// Returns the sequences. Without packing they are all batches; with lengths, each batch has fewer keys than
-// the previous one, down to one. Packed sequences each have fewer queries and more keys than the previous
-// one.
+// Returns the sequences. If they are not packed, each is a batch; with lengths, each batch has fewer keys
+// than the previous one, down to a single key. If they are packed, each has fewer queries and more keys than
+// the previous sequence.
 std::vector<AttentionSequence> sequences(const command::Fields& f) {
   std::vector<AttentionSequence> all;
   const auto queries = static_cast<size_t>(f["queries"]), keys = static_cast<size_t>(f["keys"]),
@@ -137,7 +139,7 @@ std::vector<AttentionSequence> sequences(const command::Fields& f) {
   return all;
 }
 
-// Writes NaN to the elements of a tensor [page, head, row, column] that hold no key of a batch.
+// Writes NaN to all rows of a tensor [page, head, row, column] that hold no key.
 void poison_beyond(const AttentionPages& pages, const std::vector<AttentionSequence>& all,
                    command::Tensor& t) {
   const std::vector<uint64_t> shape = t.shape();
@@ -153,7 +155,8 @@ void poison_beyond(const AttentionPages& pages, const std::vector<AttentionSeque
   t.to_device();
 }
 
-// Writes the order, as attention_order does, for sequences with ascending numbers of keys.
+// Writes the order that the kernel attention_order would write. The sequences must have ascending numbers of
+// keys.
 void write_order(const std::vector<AttentionSequence>& all, size_t rows, command::Tensor& order) {
   size_t at = AttentionOrder::kFirst;
   for (size_t s = all.size(); s-- > 0;)
@@ -165,10 +168,11 @@ void write_order(const std::vector<AttentionSequence>& all, size_t rows, command
   order.to_device();
 }
 
-// Keys as rows of bytes (LatentRow).
+// Latent keys in the form of rows of bytes (LatentRow).
 class ByteRowsOfKeys {
  public:
-  // Rounds `keys` to what their rows hold. Scales differ, and are not powers of two.
+  // Converts `keys` into rows of bytes, and rounds `keys` to the values that the rows represent. The scales
+  // differ and are not powers of two.
   ByteRowsOfKeys(command::Run& run, command::Tensor& keys)
       : shape_(keys.shape()),
         rows_(run.output(DType::u8, {LatentRow::kBytes, shape_[1], shape_[2], shape_[3]})) {
@@ -189,14 +193,14 @@ class ByteRowsOfKeys {
     rows_.to_device();
   }
 
-  // Makes rows NaN whose keys are NaN.
+  // Sets the rows of bytes to NaN for keys that are NaN.
   void poison(const command::Tensor& keys) {
     for (uint64_t row = 0; row < keys.count() / shape_[0]; ++row)
       for (uint64_t i = 0; std::isnan(keys[row * shape_[0]]) && i < LatentRow::kBytes; ++i)
         write(row, i, 0xff, 1);
     rows_.to_device();
   }
-  // Returns columns of another type that begin at a byte.
+  // Returns `count` columns of type `type`, which begin at byte `byte` of each row.
   runtime::Argument columns(int byte, DType type, int count) const {
     runtime::View memory = rows_.pointer().memory;
     memory.address += static_cast<uint64_t>(byte), memory.bytes -= static_cast<uint64_t>(byte);
@@ -235,16 +239,16 @@ void run(const command::Fields& f, command::Run& run) {
                  keys = o.packs_keys() ? all.back().first_key + all.back().keys : size("keys"),
                  batches = o.packed ? 1 : size("batches");
   const AttentionPages pages(all, f);
-  const uint64_t pieces = o.packs_keys() ? 1 : pages.count();  // pieces of K and V
+  const uint64_t pieces = o.packs_keys() ? 1 : pages.count();  // batches or pages of K and V
   const uint64_t rows_of_piece = o.packs_keys() ? keys : pages.rows();
   const auto depth = static_cast<uint64_t>(o.depth), columns = static_cast<uint64_t>(o.value_depth);
-  // If heads are in rows, the heads of a query are adjacent.
+  // If heads are rows, the heads of a query are adjacent in memory.
   const auto by_head = [&](uint64_t columns) {
     using Shape = std::vector<uint64_t>;
     return in_rows == 1 ? Shape{columns, rows, heads, batches}
                         : Shape{columns, in_rows, rows, heads / in_rows, batches};
   };
-  const DType of_keys = o.has_byte_rows() ? o.type : o.key_type();  // as they are multiplied
+  const DType of_keys = o.has_byte_rows() ? o.type : o.key_type();  // the type in which keys are multiplied
   command::Tensor q = run.normal(o.product_type(), by_head(depth)),
                   k = run.normal(of_keys, {depth, rows_of_piece, heads / group, pieces}),
                   v = run.normal(of_keys, {columns, rows_of_piece, heads / group, pieces}),
@@ -323,7 +327,7 @@ void run(const command::Fields& f, command::Run& run) {
         arguments.push_back(number(value));
     }
   }
-  // The scales of heads, or of the heads of pages, which are not powers of two.
+  // There is a scale for each head, or for each head of each page. Scales are not powers of two.
   const uint64_t scales = heads / group * (o.page_scales ? pages.count() : 1);
   command::Tensor k_scale = run.output(DType::f32, {scales}), v_scale = run.output(DType::f32, {scales}),
                   q_scale = run.output(DType::f32, {scales});
@@ -384,7 +388,7 @@ void run(const command::Fields& f, command::Run& run) {
       out, cost, [&](size_t i) { return reference.output(i); }, [&] { out.poison(); });
   run.check(
       lse, cost, [&](size_t i) { return reference.log_sum(i); }, [&] { lse.poison(); });
-  double pairs = 0;  // pairs of a query and a key, per head
+  double pairs = 0;  // pairs of a query and a key that it sees, per head
   for (const AttentionSequence& s : all)
     for (size_t i = 0; i < s.queries; ++i) {
       const auto [first, end] = reference.seen(s, i);

@@ -1,4 +1,4 @@
-// Steps of a consumer for a block of keys, and for the rows of O at the end.
+// Steps that consumers perform on a block of keys, and on the rows of O at the end.
 #pragma once
 
 #include "kernels/attention/roles.h"
@@ -10,12 +10,12 @@
 
 namespace ptxbuilder::kernels {
 
-// Replaces the scores of keys that a query does not see with -inf. The scores belong to the keys that begin
-// at `block`; `row` is the query of each row, and `column` counts from the first score.
+// Returns the scores, with -inf for keys that a query does not see. The scores belong to the keys that begin
+// at `block`. `row` holds the query of each row, and `column` the index of each key within the block.
 inline RegisterTile<f32> hide_keys(const RegisterTile<f32>& scores, const AttentionWork& w, s32 block,
                                    const RegisterTile<s32>& row, const RegisterTile<s32>& column) {
-  // The limits include what a thread adds to its columns; the other terms are constants, which need no
-  // registers.
+  // The column offset of the thread is folded into the limits. The remaining column offsets are constants and
+  // need no registers.
   const s32 first = block + column.value(0), end = s32(w.keys) - first;
   const RegisterTile<s32> beyond =
       RegisterTile<s32>::of(scores.layout(), [&](int i) { return s32(scores.layout().col(0, i)); });
@@ -24,7 +24,7 @@ inline RegisterTile<f32> hide_keys(const RegisterTile<f32>& scores, const Attent
   RegisterTile<f32> seen = select(beyond < last, scores, -INFINITY);
   if (w.window_start) seen = select(beyond < row + (*w.window_start - first), -INFINITY, seen);
   if (!w.tree) return seen;
-  // Keys before the tree have negative bit numbers, which exceed 31 as unsigned numbers.
+  // Keys before the tree have negative bit numbers; as unsigned numbers, these exceed 31.
   const s32 most = s32(max(w.own_queries(), 1)) - 1;
   const RegisterTile<u32> hidden = RegisterTile<u32>::of(
       row.layout(), [&](int i) { return ~u32(w.tree->masks[u32(min(row.value(i), most))]); });
@@ -32,16 +32,16 @@ inline RegisterTile<f32> hide_keys(const RegisterTile<f32>& scores, const Attent
   return select((select(bit < 32u, hidden >> bit, 0u) & 1u) == 0u, seen, -INFINITY);
 }
 
-// Multiplies the sums by the factors of their rows, unless all factors are 1 in this warp. This code
-// branches, so call it only while no product runs.
+// Multiplies the sums by the factors of their rows, unless all factors of the warp are 1. The code branches,
+// so it must be called only while no product runs.
 inline void rescale(Accumulator& sums, const RegisterTile<f32>& by) {
   pred some(false);
   for (int i = 0; i < by.count(); ++i) some = some | (by.value(i) != f32(1));
   if_(instruction<"vote.sync.any.pred">(some, 0xffffffffu), [&] { store(sums, load<f32>(sums) * by); });
 }
 
-// Clears the rows of a tile of values from row `keys` onwards. These may hold anything, and a weight of 0
-// does not hide a NaN. All threads of a warpgroup must call it.
+// Clears row `keys` and all later rows of a tile of values. These rows may hold anything, and a weight of 0
+// times NaN is NaN. All threads of a warpgroup must call this function.
 template <class T>
 void clear_from(const TileView& values, u32 keys) {
   constexpr int kRows = 16;
@@ -53,11 +53,12 @@ void clear_from(const TileView& values, u32 keys) {
   });
 }
 
-// Stores a consumer's rows of O, in one thread, beginning at column `column` of O.
+// Stores a consumer's rows of O with TMA, beginning at column `column` of O. One thread must call this
+// function.
 inline void store_rows_of_heads(const AttentionOperation& o, TensorMap to, const TileView& out, u32 column,
                                 u32 row, const AttentionWork& w) {
   if (o.heads_in_rows == 1) return tma_store(to, out, column, row, w.head, w.batch);
-  // Panels are stored one by one, since the panels of a part of a tile are not adjacent.
+  // The panels of a part of a tile are not adjacent, so they are stored one by one.
   const int columns = out.whole().panel_cols();
   for (int c = 0; c < out.tile().cols(); c += columns) {
     const BoxOfHeads box(o, out.whole(), column + c, columns, row, w.head, w.batch);
@@ -65,12 +66,13 @@ inline void store_rows_of_heads(const AttentionOperation& o, TensorMap to, const
   }
 }
 
-// Stores a consumer's rows of O from a tile of shared memory, beginning at a row of the sequence. All threads
-// of a warpgroup store row by row, since a box would extend into the next sequence.
+// Stores a consumer's rows of O from a tile in shared memory. `row` is the first row, counted in the
+// sequence. The threads store row by row, because a box of TMA could extend into the next sequence. All
+// threads of a warpgroup must call this function.
 template <class T>
 void store_rows_of_sequence(const AttentionOperation& o, const Parameters& p, const TileView& out, u32 row,
                             const AttentionWork& w) {
-  constexpr int kVector = 8;  // 16-bit elements in an access of 16 bytes
+  constexpr int kVector = 8;  // number of 16-bit elements in an access of 16 bytes
   const u64 row_stride = p.get<u64>("row_stride"), head_stride = p.get<u64>("head_stride");
   const u32 heads = o.heads_in_rows;
   const RegisterLayout layout = strided({kConsumerRows, o.value_depth}, kVector);

@@ -8,29 +8,34 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr double kSharedBytes = 16 << 20;  // bytes of keys and values that CTAs share: a third of L2
-constexpr int64_t kFew = 64;               // queries of a head, or tiles of all heads
-constexpr int64_t kFewOverCaches = 256;    // with caches, 16 queries of 16 heads that share keys are still
-                                           // few
+constexpr double kSharedBytes =
+    16 << 20;                 // bytes of keys and values that CTAs share in L2, about a third of it
+constexpr int64_t kFew = 64;  // up to this many queries per head, or tiles of all heads, are few
+constexpr int64_t kFewOverCaches =
+    256;  // limit for caches, since 16 queries of 16 heads that share keys are still few
 
 constexpr int kMostStages = 4, kMostCacheStages = 8;
 
-// Constants for the division of keys among CTAs.
-constexpr int kBytesOfPart = 112 << 10;  // bytes of the tiles of each of two CTAs
+// Constants of the model for the division of keys among CTAs.
+constexpr int kBytesOfPart = 112 << 10;  // bytes of tiles that a CTA may have if two CTAs share an SM
 constexpr double kBytesOfUs = 22000;     // bytes of keys and values that an SM loads per microsecond
-constexpr double kAlone = 1.09;          // a single CTA on an SM takes longer than half the time of two
-constexpr double kPartUs = 0.13;         // time to add a part
-// These are estimates for latent values, whose parts are large: the products of a block take some time, and a
-// CTA among few can load faster than its share of memory, but not by much.
+constexpr double kAlone = 1.09;          // time of a single CTA on an SM, relative to half the time of two
+constexpr double kPartUs = 0.13;         // microseconds to add a part
+// Estimates for latent values: bytes of parts that are added per microsecond, and microseconds for the
+// products of a key. If there are few CTAs, each loads somewhat faster than its share of the memory
+// bandwidth, but takes at least kLeastShare of the time.
 constexpr double kPartBytesOfUs = 90000, kLatentKeyUs = 0.025, kLeastShare = 0.85;
-// Adjacent CTAs read the same keys of the heads of different teams. Loads take longer if these rows, which
-// are adjacent in memory, have fewer bytes: 70.6 us with one team of 128 B, but 62.0 us with two.
+// Adjacent CTAs belong to different teams, and read the same keys of adjacent heads, which are adjacent in
+// memory. Loads take kNarrow times as long if these rows together have fewer than kAdjacentBytes bytes: 70.6
+// us with one team of 128 B, but 62.0 us with two.
 constexpr int kAdjacentBytes = 256;
 constexpr double kNarrow = 1.13;
 
 constexpr double kLaunchUs = 3;
-constexpr double kMaskNs = 400;       // added to the time of a tile's first block if keys end within it
-constexpr double kLeastScale = 0.35;  // lower bound for narrow heads, since the softmax takes the same time
+constexpr double kMaskNs =
+    400;  // added to the time of a tile's first block if the keys end within this block
+constexpr double kLeastScale =
+    0.35;  // lower bound when times are scaled to narrower heads, since the softmax takes as long
 
 struct Measured {
   int depth, value_depth;
@@ -50,14 +55,15 @@ const std::vector<Measured>& measured() {
 
 bool is_masked(const AttentionOperation& o) { return o.causal || o.window || o.has_own_lengths(); }
 
-// Returns whether the row is for heads at least as wide as those of `o`, and has a mask or products of e4m3
-// exactly if `o` does.
+// Returns whether the row may be used for `o`: its heads are at least as wide, and it agrees with `o` on
+// whether there is a mask and on whether products are e4m3.
 bool is_for(const Measured& row, const AttentionOperation& o) {
   return row.depth >= o.depth && row.value_depth >= o.value_depth && row.masked == is_masked(o) &&
          (row.tile.cache_stages > 0) == o.e4m3_products;
 }
 
-// Returns the row of the tile itself, or else the row of the most similar tile.
+// Returns the row of this tile or, if it is not listed, the row of the most similar tile. Returns null if no
+// row may be used.
 const Measured* nearest(const AttentionOperation& o, const AttentionTile& t) {
   const Measured* best = nullptr;
   int least = 0;
@@ -73,14 +79,15 @@ const Measured* nearest(const AttentionOperation& o, const AttentionTile& t) {
   return best;
 }
 
-// The numbers of blocks of keys that the blocks of queries of a head need, as KeyBlocks counts them.
+// The work of a head. `rows` is the number of blocks of queries. `all`, `least` and `most` are the total, the
+// least and the greatest number of blocks of keys that a block of queries needs, counted as KeyBlocks counts
+// them.
 struct Blocks {
   double rows = 0, all = 0, least = INFINITY, most = 0;
 };
 Blocks blocks_of(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t) {
   Blocks b;
-  const int64_t longer = o.lengths ? s.keys - s.queries / o.heads_in_rows : 0;  // refers to the longest
-                                                                                // sequence
+  const int64_t longer = o.lengths ? s.keys - s.queries / o.heads_in_rows : 0;  // for the longest sequence
   for (int64_t row = 0; row < s.queries; row += t.bm()) {
     const int64_t end = o.causal ? std::clamp<int64_t>(
                                        (row + t.bm() - 1) / o.heads_in_rows + s.visible + longer, 0, s.keys)
@@ -109,16 +116,16 @@ bool legal(const AttentionOperation& o, const AttentionTile& t) {
   }
 }
 
-// Returns whether the registers are enough. Scores are f32, and their weights have the products' type; the
-// need for other registers was measured with ptxas 13.0.
+// Returns whether the tile fits in the registers. Scores are f32, and weights have the type of the products.
+// How many other registers are needed was measured with ptxas 13.0.
 bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
   const bool masked = is_masked(o);
   const int taken = t.bn / 2 + t.bn * size_of(o.product_type()) / 8 + o.value_depth / 2 * (1 + o.promotes),
             more = (o.window || o.has_step()) && masked && !o.e4m3_products ? 8 : 0;
   // Warpgroups that fill rings leave fewer registers for the consumers, and limit a product to 128 columns.
   if (o.fills_keys() && (t.bn > 128 || taken > (o.value_depth > 128 ? 176 : 128))) return false;
-  // A wgmma cannot use more registers than a thread has at the kernel's start, which is 128 with four
-  // warpgroups.
+  // A wgmma cannot use more registers than a thread has when the kernel starts. With four warpgroups, this is
+  // 128.
   if (o.e4m3_products && t.bn > 192) return false;
   // A warpgroup that transposes values leaves fewer registers for the consumers (kernel.cpp).
   const int for_transposer = !o.e4m3_products ? 0 : t.consumers == 3 ? 32 : t.persistent ? 28 : 16;
@@ -131,7 +138,8 @@ bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
                       more;
 }
 
-// Adds stages if there is room, since persistent CTAs load the keys of the next queries in advance.
+// Adds stages as far as shared memory allows, because persistent CTAs load the keys of the next queries in
+// advance.
 void deepen(const AttentionOperation& o, AttentionTile& t) {
   const auto room_for = [&](int stages, int extra_value_stages) {
     AttentionTile more = t;
@@ -142,17 +150,17 @@ void deepen(const AttentionOperation& o, AttentionTile& t) {
   if (t.stages == 2 && room_for(2, 1)) t.extra_value_stages = 1;
 }
 
-// Returns the tile of a row, adapted to this call, or nullopt if the call cannot use it.
+// Returns the tile of a row, adapted to this call, or nullopt if the call cannot use the tile.
 std::optional<AttentionTile> usable(const Measured& row, const AttentionOperation& o,
                                     const AttentionSize& s) {
   AttentionTile t = row.tile;
   t.whole_blocks = may_be_whole(o, s, t);
   t.ascending = t.ascending && takes_longest_first(o);
-  while (t.stages > 2 && !legal(o, t)) --t.stages;  // this happens if Q is wider than V
+  while (t.stages > 2 && !legal(o, t)) --t.stages;  // needed if Q is wider than V
   return is_for(row, o) && legal(o, t) && fits_registers(o, t) ? std::optional(t) : std::nullopt;
 }
 
-// Returns the bytes of a key and its value in memory.
+// Returns how many bytes a key and its value take in memory.
 int bytes_of_key(const AttentionOperation& o) {
   if (o.has_byte_rows()) return LatentRow::kBytes;
   return (o.depth + (o.has_latent_values() ? 0 : o.value_depth)) * size_of(o.key_type());
@@ -175,7 +183,8 @@ int64_t heads_in_wave(const AttentionOperation& o, const AttentionSize& s, const
 
 namespace {
 
-// Teams load the same keys at about the same time, and so once from memory.
+// Returns the time of a block of latent keys. All teams load the same keys at about the same time, so that
+// the keys come from memory only once.
 double latent_block_us(double block_us, int keys, int64_t teams, double of_multiprocessors) {
   return std::max(block_us / static_cast<double>(teams) * std::max(of_multiprocessors, kLeastShare),
                   kLatentKeyUs * keys);
@@ -187,8 +196,8 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
                          int multiprocessors) {
   const auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const Blocks of_rows = blocks_of(o, s, t);
-  // One of the packed sequences is assumed to be as long as the longest, and the others are assumed to have
-  // one query.
+  // If queries are packed, one sequence is assumed to have the greatest number of queries, and all others are
+  // assumed to have one query.
   AttentionSize of_one_query = s;
   if (o.packed) of_one_query.queries = o.heads_in_rows;
   const auto longest = std::max<int64_t>(static_cast<int64_t>(of_rows.most), 1),
@@ -211,7 +220,7 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
         o.has_latent_values()
             ? latent_block_us(block_us, t.bn, teams, static_cast<double>(ctas) / multiprocessors)
             : block_us;
-    // The CTAs of a multiprocessor share its memory bandwidth.
+    // The CTAs of an SM share its memory bandwidth.
     double shares = ctas <= multiprocessors ? kAlone : ctas_at_once(o, t);
     if (s.heads > s.group && teams * o.depth * size_of(o.key_type()) < kAdjacentBytes) shares *= kNarrow;
     const double us =
@@ -223,8 +232,8 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
 
 namespace {
 
-// Returns the tile for few queries, or for any queries whose keys have lengths; it divides the keys among
-// CTAs if SMs would otherwise be idle. Returns nullopt for other calls.
+// Returns the tile for calls with few queries, with lengths of keys, with caches of e4m3, or with latent
+// values; nullopt for other calls. The tile divides the keys among CTAs if SMs would otherwise be idle.
 std::optional<AttentionTile> choose_few(const AttentionOperation& o, const AttentionSize& s,
                                         int multiprocessors) {
   if (o.has_latent_values()) {
@@ -245,13 +254,13 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
     return legal(o, t) && (ctas_at_once(o, t) == 1 || tile_bytes(o, t) <= kBytesOfPart);
   };
   while (t.bn > 16 && !fits()) t.bn /= 2;
-  // The ring that is loaded from memory is the deeper one.
+  // The ring into which TMA loads is made as deep as possible.
   int& deep = o.e4m3 ? t.cache_stages : t.stages;
   deep = o.e4m3 ? kMostCacheStages : kMostStages;
   while (deep > 2 && !fits()) --deep;
   t.whole_blocks = may_be_whole(o, s, t);
-  // Sequences of the same length are worth splitting if there are fewer of them than CTAs that can share
-  // them.
+  // If all sequences have the same length, dividing keys pays off only if there are fewer heads than CTAs
+  // that can share them.
   t.split = is_few && (o.lengths || key_division(o, s, t, multiprocessors).ctas() > s.heads * s.batches);
   return t.split || o.lengths || o.e4m3 ? std::optional(t) : std::nullopt;
 }
@@ -259,7 +268,7 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
 }  // namespace
 
 std::vector<AttentionTile> attention_candidates(const AttentionOperation& o, const AttentionSize& s) {
-  // One consumer of 64 queries is used for calls that would otherwise leave SMs idle.
+  // Tiles with a single consumer are included for calls that would otherwise leave SMs idle.
   const bool few = s.queries <= kFew || (s.queries + 127) / 128 * s.heads * s.batches < kFew;
   std::vector<AttentionTile> all;
   for (int consumers = few ? 1 : 2; consumers <= 3; ++consumers)
@@ -292,7 +301,8 @@ double predict(const AttentionOperation& o, const AttentionSize& s, const Attent
   const Blocks blocks = blocks_of(o, s, t);
   const double heads = static_cast<double>(s.heads * s.batches), sms = multiprocessors;
   double rounds = std::ceil(blocks.rows * heads / sms), steps = rounds * blocks.most;
-  // The longest tiles come first, so that at the end a CTA waits for only half of a short tile.
+  // The longest blocks of queries come first, so that a CTA waits at the end only for half of a short one, on
+  // average.
   if (row->masked && blocks.rows * heads > sms) {
     rounds = blocks.rows * heads / sms + 0.5;
     steps = blocks.all * heads / sms + 0.5 * blocks.least;
@@ -338,17 +348,17 @@ AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize&
   std::optional<AttentionTile> best;
   const Measured* width = nullptr;
   double least = INFINITY;
-  // Rows for wider heads are considered only if no row of the nearest width is usable.
+  // Rows are sorted by width. Wider heads are considered only if no row of the nearest width is usable.
   for (const Measured& row : measured()) {
     if (width && (row.depth != width->depth || row.value_depth != width->value_depth)) break;
     const std::optional<AttentionTile> t = usable(row, o, s);
     if (!t) continue;
     if (o.packed && best && best->persistent && !t->persistent)
-      continue;  // such tiles launch a CTA for each block that might exist
+      continue;  // a tile that is not persistent launches a CTA for every block that might exist
     if (const double us = predict(o, s, *t, multiprocessors); us < least) least = us, best = t, width = &row;
   }
   if (best) return *best;
-  // A form that was not measured uses the largest tile of its kind.
+  // If no measured tile is usable, the largest candidate is used.
   for (const AttentionTile& t : attention_candidates(o, s))
     if (!t.persistent && !t.turns && (!best || t.bm() * t.bn > best->bm() * best->bn)) best = t;
   return *best;

@@ -10,7 +10,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kBarrierBytes = 1024;  // an upper bound that includes alignment
+constexpr int kBarrierBytes = 1024;  // upper bound for all barriers, including alignment
 
 }  // namespace
 
@@ -94,8 +94,8 @@ int ctas_at_once(const AttentionOperation& o, const AttentionTile& t) {
 }
 
 int tile_bytes(const AttentionOperation& o, const AttentionTile& t) {
-  // Queries, keys, the weights of one block, three numbers of each row, and rows of bytes; more stages of
-  // their rotary columns are loaded to where they are multiplied.
+  // Counts the queries, the keys, the weights of one block, three numbers for each row, and rows of bytes.
+  // Additional stages for rotary columns are counted with the rows of bytes.
   if (o.has_latent_values())
     return (t.bm() * o.depth + t.stages * t.bn * o.depth + t.bm() * t.bn) * size_of(o.type) + 3 * t.bm() * 4 +
            t.cache_stages * t.bn * LatentRow::kBytes;
@@ -104,7 +104,7 @@ int tile_bytes(const AttentionOperation& o, const AttentionTile& t) {
           t.bn * (t.stages * o.depth + t.value_stages() * o.value_depth)) *
              size_of(o.product_type()) +
          t.cache_stages * t.bn * of_cache +
-         (o.e4m3_products ? t.bm() * o.value_depth * size_of(o.type) : 0);  // the memory of O
+         (o.e4m3_products ? t.bm() * o.value_depth * size_of(o.type) : 0);  // memory of O
 }
 
 std::string why_not_latent(const AttentionOperation& o) {

@@ -1,5 +1,5 @@
-// A consumer of attention, which processes a warpgroup's 64 queries: it computes the scores of each block of
-// keys, their softmax, and the sums of the weighted values.
+// A consumer of attention: a warpgroup that processes 64 queries. For each block of keys, it computes the
+// scores and their softmax, and adds up the weighted values.
 #pragma once
 
 #include "kernels/attention/block.h"
@@ -19,7 +19,7 @@
 
 namespace ptxbuilder::kernels {
 
-// T is the type of O; W is the type of weights and values.
+// `T` is the type of O, and `W` is the type of weights and values.
 template <class T, class W>
 class AttentionConsumer {
  public:
@@ -45,13 +45,14 @@ class AttentionConsumer {
     if (roles.turns) turn_ = roles.turns->of(wg);
     if (t.split) parts_.emplace(o.value_depth, sizes, p.get<gptr<f32>>("part_sums"));
     if (o.head_scales()) head_scale_.emplace(f32(1)), value_scale_.emplace(f32(1));
-    // An instruction cannot use more registers than a thread has at the kernel's start, which is 128 with
-    // four warpgroups.
+    // An instruction cannot use more registers than a thread has when the kernel starts. With four
+    // warpgroups, this is 128.
     if (o.e4m3_products && o.value_depth > 128) sums_.set_wgmma_columns(o.value_depth / 2);
     if (o.promotes) promoted_.emplace(kConsumerRows, o.value_depth), keys_in_sums_.emplace(u32(0));
   }
 
-  // Computes the scores of the block that is taken first, and runs `product` while their softmax is computed.
+  // Computes the scores of the first block to be processed, and their softmax. If given, `product` issues the
+  // last product of the previous queries, which then runs during the softmax.
   void begin(const AttentionWork& w, const std::function<void()>& product = nullptr) {
     if (t_.query_places > 1)
       place_ = select(place_ < t_.consumers, place_ + t_.consumers, place_ - t_.consumers);
@@ -72,8 +73,7 @@ class AttentionConsumer {
     });
     std::optional<KeptWeights> kept;
     if (o_.dropout)
-      kept = kept_weights(dropout_of(w), w, KeyBlocks(t_, w).at(0));  // computed while the
-                                                                      // products run
+      kept = kept_weights(dropout_of(w), w, KeyBlocks(t_, w).at(0));  // computed during the products
     region("scores", [&] { wgmma_wait(product ? 1 : 0); });
     keys_.release(key);
     const KeyBlocks blocks(t_, w);
@@ -87,7 +87,8 @@ class AttentionConsumer {
     shrink_ = RegisterTile<f32>(f32(1), by_row());
   }
 
-  // Multiplies the other blocks, and stores O.
+  // Processes the other blocks, and stores O. `begin_next` must call begin() for the next queries, if there
+  // are any, and pass it the function that it receives; otherwise it must call this function itself.
   void finish(const AttentionWork& w, const std::function<void(const std::function<void()>&)>& begin_next) {
     const KeyBlocks blocks(t_, w);
     if (t_.stays()) keys_.unify(), values_.unify();
@@ -114,14 +115,14 @@ class AttentionConsumer {
     const Partial<f32, Reduction::add> total = softmax_.total();
     const RegisterTile<f32> most = softmax_.most();
     const HeadScales scales = head_scales();
-    free_place(blocks.count() == 1);  // no step has freed it yet
+    free_place(blocks.count() == 1);  // if there was only one block, no step has freed it
     begin_next([&] { multiply_values(weights, blocks.count() == 1); });
     const auto wait = [&] {
       region("sums", [] { wgmma_wait(0); });
       values_.release_last(pred(false));
       take_place();
     };
-    // This needs a condition: without it, ptxas would wait for the sums before the softmax of begin_next.
+    // The condition keeps ptxas from waiting for the sums before the softmax of begin_next.
     if_(
         row_of(w) < w.queries,
         [&] {
@@ -137,14 +138,14 @@ class AttentionConsumer {
           });
         },
         wait);
-    if (t_.split) {  // the data in the queries' place has been copied out
+    if (t_.split) {  // wait until O has been copied out of the queries' memory, and then free this memory
       cp_async_bulk_wait_group_read(0);
       bar_warp_sync(0xffffffff);
       free_place_of_queries(pred(true));
     }
   }
 
-  // Call this after the last queries.
+  // Must be called after the last queries.
   void end() {
     free_place(pred(true));
     if (!t_.stays() || roles_.O) cp_async_bulk_wait_group_read(0);
@@ -153,12 +154,10 @@ class AttentionConsumer {
  private:
   static constexpr float kLog2E = 1.4426950408889634f;
 
-  u32 row_of(const AttentionWork& w) const {
-    return w.row + wg_ * kConsumerRows;
-  }  // the first row of this
-     // warpgroup
+  // Returns the first row of this warpgroup.
+  u32 row_of(const AttentionWork& w) const { return w.row + wg_ * kConsumerRows; }
 
-  // Call this after the last product of the current queries.
+  // Frees the memory of the queries. Must be called after the last product of the current queries.
   void free_queries(pred now) {
     if (t_.persistent) free_place_of_queries(now);
   }
@@ -166,22 +165,23 @@ class AttentionConsumer {
     mbarrier_arrive.when((laneid() == 0) & now)(roles_.multiplied[place_]);
   }
 
-  // Hands back the memory through which the previous O is stored, once products have hidden the time of the
-  // store. This code must not branch, since next to a branch ptxas would wait for the products (C7512).
+  // Releases the memory through which the previous O was stored. This function is called once products run,
+  // so that they hide the time of the store. The code must be free of branches, since ptxas would wait for
+  // the products at a branch (C7512).
   void free_place(pred now) {
     if (!t_.lends(o_)) return;
     cp_async_bulk_wait_group_read(0);
-    bar_warp_sync(0xffffffff);  // the lane that stored is not always the lane that hands the memory back
+    bar_warp_sync(0xffffffff);  // the lane that has stored may not be the lane that returns the memory
     if (t_.places() == 1)
       values_.release(leaving_, now);
     else
       values_.give_back(leaving_, now);
   }
 
-  // Selects the memory through which O is stored: O's own, that of the queries or, if the next queries
-  // already occupy it, a stage of values that the producer lends.
+  // Selects the memory through which O is stored: memory that belongs to O, the memory of the queries or, if
+  // the next queries already occupy the latter, a stage of values that the producer lends.
   void take_place() {
-    if (roles_.O && t_.persistent) {  // the store of the previous O has finished reading
+    if (roles_.O && t_.persistent) {  // wait until the store of the previous O has finished reading
       cp_async_bulk_wait_group_read(0);
       sync_warpgroup();
     }
@@ -201,27 +201,28 @@ class AttentionConsumer {
   RegisterLayout layout() const { return scores_.layout(); }
   RegisterLayout by_row() const { return layout().reduced_rows(); }
 
-  // Returns the factor of the scores of the current head.
+  // Returns the factor by which the current head's products of Q and K are multiplied.
   f32 scale() const { return head_scale_ ? head_scale_->value() : scale_; }
-  // Returns a usable factor for scores. The softmax multiplies -inf by this factor, and assumes that the
-  // greatest product has the greatest score. A factor of 0 therefore becomes a tiny positive one, and a
-  // negative factor makes all rows NaN.
+  // Returns a factor that is safe for the softmax. The softmax multiplies -inf by this factor, and assumes
+  // that the greatest product has the greatest score. Therefore 0 is replaced with a tiny positive number. A
+  // negative factor is replaced with NaN, so that all rows become NaN.
   static f32 least_scale(f32 scale) {
     constexpr float kLeast = 0x1p-100F;
     return select(scale < f32(0), f32(NAN), select(scale < f32(kLeast), f32(kLeast), scale));
   }
-  // Returns the factor that turns the softmax's input into exponents of two.
+  // Returns the factor that turns the input of the softmax into exponents of two.
   f32 exponent() const {
     if (o_.softcap) return p_.template get<f32>("softcap") * kLog2E;
     return score_.function ? f32(kLog2E) : scale() * kLog2E;
   }
-  // Returns a function that returns exponent(), since a head of e4m3 may have its own scales.
+  // Returns a function that returns exponent(). If heads have scales, the returned function computes the
+  // value anew at each call.
   std::function<f32()> exponents() const {
     if (o_.head_scales()) return [this] { return exponent(); };
     return [e = exponent()] { return e; };
   }
 
-  // The factors of a head. begin() replaces them with those of the next head.
+  // A copy of a head's factors, since begin() replaces the members with the factors of the next head.
   struct HeadScales {
     f32 exponent;
     std::optional<f32> values;
@@ -230,17 +231,17 @@ class AttentionConsumer {
     return {softmax_.scale(), value_scale_ ? std::optional(value_scale_->value()) : std::nullopt};
   }
 
-  // Returns the scores of block j, with -inf for keys that a query does not see if the block `hides` some.
+  // Returns the scores of block j. If `hides`, the scores of keys that a query does not see are -inf.
   RegisterTile<f32> scores_of(const AttentionWork& w, u32 j, bool hides) const {
     RegisterTile<f32> all = load<f32>(scores_);
     const s32 block = s32(j * t_.bn);
     const RegisterTile<s32> row = astype<s32>((row_index(by_row()) + row_of(w)) / u32(o_.heads_in_rows)),
                             column = astype<s32>(col_index(layout()));
     if (score_.function) {
-      const u32 batch = min(w.batch, sizes_.batches - 1);  // idle CTAs have work after the last batch
+      const u32 batch = min(w.batch, sizes_.batches - 1);  // the work of idle CTAs is beyond the last batch
       all = score_.function(all * scale(), {batch, w.head, row_of(w), u32(block), row, column + block}, p_);
     }
-    if (o_.softcap) {  // with tanh.approx, which is accurate to 11 bits
+    if (o_.softcap) {  // tanh.approx is accurate to 11 bits
       const f32 cap = p_.template get<f32>("softcap");
       all = tanh(all * (score_.function ? f32(1) / cap : scale() / cap), Approx::yes);
     }
@@ -248,7 +249,7 @@ class AttentionConsumer {
     return hide_keys(all, w, block, row, column);
   }
 
-  // Returns the sinks of a consumer's rows, with the same scale as the softmax's scores.
+  // Returns the sinks of a consumer's rows, divided by the scale of the scores that the softmax receives.
   std::optional<RegisterTile<f32>> sinks_of(const AttentionWork& w, const HeadScales& scales) const {
     if (!o_.sinks) return std::nullopt;
     return sinks_of(w, row_index(by_row()), scales);
@@ -275,16 +276,16 @@ class AttentionConsumer {
     return dropout->kept(layout(), row_of(w), j * t_.bn, false);
   }
 
-  // Replaces scores with weights, and dropped weights with 0.
+  // Replaces the scores with weights. Dropped weights are 0.
   void keep_weights(const RegisterTile<f32>& scores, bool hides, const std::optional<KeptWeights>& kept) {
     if (turn_ && t_.late_turns) turn_->pass_after(softmax_.most().value(0) > f32(0));
     const RegisterTile<f32> weights = softmax_.weights(scores, hides || score_.function);
     store(scores_, kept ? kept->keep(weights) : weights);
   }
 
-  // Waits for the next keys, and for this warpgroup's turn to multiply. Keys and values have usually arrived
-  // already, so these waits are counted in the surrounding region: two more branches per step would cost more
-  // than the waits.
+  // Waits for the next keys, and for this warpgroup's turn to multiply. Waits for keys and values have no
+  // profiler region of their own: the data has usually arrived, and two more branches per step would cost
+  // more than the waits.
   Stage next_keys() {
     const Stage key = keys_.wait();
     if (turn_) wait_region("turn", [&] { turn_->wait(); });
@@ -295,7 +296,7 @@ class AttentionConsumer {
     const TileView Q = roles_.Q[place_], K = roles_.K[key.index()];
     wgmma_group([&] { mma(scores_, Q, K); });
   }
-  // Rescales the sums; call this while no product runs.
+  // Rescales the sums. Must be called while no product runs.
   void shrink_sums() {
     rescale(sums_, shrink_.value());
     if (promoted_) rescale(*promoted_, shrink_.value());
@@ -305,8 +306,8 @@ class AttentionConsumer {
     if (promoted_) store(*promoted_, load<f32>(*promoted_) * by);
   }
   static void clear(Accumulator& sums) { store(sums, RegisterTile<f32>(f32(0), sums.layout())); }
-  // Adds the sums to f32 sums, and restarts them from zero, since tensor cores keep about 14 bits of a sum of
-  // products of e4m3. Call it while no product runs.
+  // Adds the sums to f32 sums and sets them to zero if they cover enough keys, because tensor cores add up
+  // e4m3 products with only about 14 bits. Must be called while no product runs.
   void promote_sums() {
     if (!promoted_) return;
     if_(keys_in_sums_->value() >= p_.template get<u32>("promote"), [&] {
@@ -319,12 +320,12 @@ class AttentionConsumer {
     const RegisterTile<f32> sums = load<f32>(sums_);
     return promoted_ ? sums + load<f32>(*promoted_) : sums;
   }
-  // Returns the weights in the type and layout that the product with values requires.
+  // Returns the weights in the type and the layout that the product with the values requires.
   RegisterTile<W> rounded_weights() const {
     const RegisterTile<f32> weights = load<f32>(scores_);
     return astype<W>(o_.e4m3_products ? in_transposed_order(weights) : weights);
   }
-  // Adds the products of a block's weights and its values to the sums.
+  // Multiplies a block's weights by its values, and adds the products to the sums.
   void multiply_values(const RegisterTile<W>& weights, pred first) {
     if (!t_.lazy) multiply_sums(shrink_.value());
     const Stage value = values_.wait();
@@ -334,8 +335,8 @@ class AttentionConsumer {
     wgmma_group([&] { mma(sums_, weights, o_.e4m3_products ? V : V.transposed()); });
   }
 
-  // Computes the scores of block j, and multiplies the previous block's weights by its values. This product
-  // continues during the softmax of these scores, until the next step.
+  // Computes the scores of block j and their softmax, and multiplies the weights of the previous block by its
+  // values. The latter product runs during the softmax, and the next step waits for it.
   void step(const AttentionWork& w, u32 j, pred first, pred last, bool hides,
             const std::optional<Dropout>& dropout, RegionChain& chain) {
     const Stage key = chain.region("products", [&] {
@@ -345,8 +346,8 @@ class AttentionConsumer {
       const RegisterTile<W> weights = rounded_weights();
       const Stage next = next_keys();
       multiply_keys(next);
-      const bool early = t_.lends(o_) && t_.places() == t_.value_stages();  // the next values wait for this
-                                                                            // memory
+      const bool early =
+          t_.lends(o_) && t_.places() == t_.value_stages();  // the next values need this memory
       if (early) free_place(first);
       multiply_values(weights, first);
       if (turn_ && !t_.late_turns) turn_->pass();
@@ -362,12 +363,13 @@ class AttentionConsumer {
       shrink_ = softmax_.add(scores, hides || score_.function);
       keep_weights(scores, hides, kept);
     });
-    if (t_.persistent) keys_.peek();  // with fewer stages, keys have rarely arrived by now
+    if (t_.persistent)
+      keys_.peek();  // other tiles have fewer stages, so that keys have rarely arrived by now
   }
 
   void store_rows(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most,
                   const std::optional<Dropout>& dropout, const HeadScales& scales) {
-    // This is stored before O, since ptxas would otherwise spill a register for it.
+    // The logarithms are stored before O, since ptxas would otherwise spill a register.
     if (o_.lse) store_log_sum(o_, sizes_, p_, w, row_of(w), softmax_.log_sum(most, total, scales.exponent));
     f32 factor = scales.values.value_or(f32(1));
     if (dropout) factor = factor * dropout->factor();
@@ -377,14 +379,13 @@ class AttentionConsumer {
     store(out, astype<T>(all_sums() * inverse));
     send(w, out);
   }
-  // Stores O from the memory that holds all of its rows.
+  // Stores O from shared memory, which holds all rows of the warpgroup.
   void send(const AttentionWork& w, const TileView& out) {
     if (o_.packed) {
       sync_warpgroup();
       store_rows_of_sequence<T>(o_, p_, out, row_of(w), w);
       if (t_.stays())
-        fence_proxy_async<Space::shared>();  // the next data that is loaded into this memory is values or
-                                             // queries
+        fence_proxy_async<Space::shared>();  // TMA will load values or queries into this memory next
       return sync_warpgroup();
     }
     fence_proxy_async<Space::shared>();
@@ -396,7 +397,7 @@ class AttentionConsumer {
     });
   }
 
-  // Stores the sums for this CTA's part of the keys; the CTA with the last part completes O.
+  // Stores the sums for this CTA's part of the keys. The CTA with the last part completes O.
   void store_parts(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most,
                    const HeadScales& scales) {
     parts_->give(w, most, total, sums_);
@@ -418,8 +419,8 @@ class AttentionConsumer {
     });
   }
 
-  // Clears the values after the last key in the block that is taken first. These may hold anything, and a
-  // weight of 0 does not hide a NaN.
+  // Clears the values after the last key, in the block that is processed first. They may hold anything, and a
+  // weight of 0 times NaN is NaN.
   void clear_behind(const AttentionWork& w, const KeyBlocks& blocks) {
     const u32 first = blocks.at(0) * t_.bn, keys = max(w.keys, first) - first;
     if_(keys < t_.bn, [&] {
@@ -437,19 +438,20 @@ class AttentionConsumer {
   const Parameters& p_;
   u32 wg_;
   Phases loaded_;
-  Var<u32> place_;  // the place of the queries
+  Var<u32> place_;  // the stage of Q that holds this warpgroup's queries
   Consumer keys_, values_;
   std::optional<WarpgroupTurn> turn_;
-  Accumulator scores_, sums_;             // after its softmax, scores_ holds the weights
-  std::optional<Accumulator> promoted_;   // the earlier sums, over all keys except the last ones
-  std::optional<Var<u32>> keys_in_sums_;  // the number of keys since the last promotion
+  Accumulator scores_, sums_;             // after the softmax, scores_ holds the weights
+  std::optional<Accumulator> promoted_;   // f32 sums over all keys except the most recent ones
+  std::optional<Var<u32>> keys_in_sums_;  // number of keys since the last promotion
   f32 scale_;
-  // The factors of the current head's scores and values, if heads have scales.
+  // set if heads have scales: the factors of the current head's scores and values
   std::optional<Var<f32>> head_scale_, value_scale_;
   Softmax softmax_;
   std::optional<AttentionParts> parts_;
-  Var<RegisterTile<f32>> shrink_;  // the factor of the sums for the next weights
-  Var<Stage> leaving_;             // the stage that O is stored through, until it is returned
+  Var<RegisterTile<f32>>
+      shrink_;          // factor by which the sums must be multiplied before the next weights are used
+  Var<Stage> leaving_;  // the lent stage through which O is stored, until it is returned
 };
 
 }  // namespace ptxbuilder::kernels

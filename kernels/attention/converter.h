@@ -1,4 +1,4 @@
-// The converter turns blocks of e4m3 keys or values into the type of the queries.
+// Converts blocks of e4m3 keys or values into the type of the queries.
 #pragma once
 
 #include <functional>
@@ -12,19 +12,19 @@
 
 namespace ptxbuilder::kernels {
 
-// Returns the scales of some rows of a block in this layout.
+// Returns, in the given layout, the scales for the rows of a block that begin at `first_row`.
 using ScalesOfRows = std::function<RegisterTile<f32>(int first_row, const RegisterLayout& layout)>;
 
-// Returns how many rows are converted at once: half a warp reads 128 adjacent bytes and writes twice that
-// number.
+// Returns how many rows are converted at a time. Half a warp then reads 128 adjacent bytes, and writes twice
+// as many.
 inline int rows_at_once(const TileView& from) { return from.row_count() % 32 == 0 ? 32 : 16; }
 inline RegisterLayout layout_at_once(const TileView& from) {
   const int rows = rows_at_once(from), columns = from.tile().cols();
   return strided({rows, columns}, rows * columns % (8 * 128) == 0 ? 8 : 4);
 }
 
-// All threads of a warpgroup convert a block of e4m3 into `type`. Elements are multiplied by `scales`, if
-// there are any, before they are rounded to the type.
+// Converts a block of e4m3 elements into `type`. All threads of a warpgroup must call this function. Elements
+// are multiplied by `scales`, if not null, before they are rounded to the type.
 inline void convert_block(DType type, const TileView& from, const TileView& to, const ScalesOfRows& scales) {
   const RegisterLayout layout = layout_at_once(from);
   for (int row = 0; row < from.row_count(); row += layout.rows()) {
@@ -43,10 +43,12 @@ inline void convert_block(DType type, const TileView& from, const TileView& to, 
   }
 }
 
-// A warpgroup takes the blocks in the order in which TMA loads them, and fills the ring that consumers read.
+// Converts a cache with a warpgroup, which processes blocks in the order in which TMA loads them, and fills
+// the ring that consumers read.
 class CacheConverter {
  public:
-  // If pages have scales, elements are multiplied by them before they are rounded to the type.
+  // If pages have scales, elements are multiplied by the scale of their page before they are rounded to the
+  // type.
   CacheConverter(DType type, const CacheRing& from, const SharedTile& to, const Pipeline& filled,
                  std::optional<PageScales> scales)
       : type_(type),
@@ -58,7 +60,7 @@ class CacheConverter {
 
   void fill(const AttentionWork& w, u32 block) {
     const RegisterLayout layout = layout_at_once(from_[0]);
-    std::vector<RegisterTile<f32>> by;  // loaded while the cache comes
+    std::vector<RegisterTile<f32>> by;  // loaded while TMA loads the block
     for (int row = 0; scales_ && row < from_.rows(); row += layout.rows())
       by.push_back(scales_->of_rows(w, block * from_.rows() + row, layout));
     const Stage from = region("wait for the cache", [&] { return loaded_.wait(); });
@@ -69,7 +71,7 @@ class CacheConverter {
     region("convert", [&] {
       convert_block(type_, from_[from.index()], to_[to], scales_ ? ScalesOfRows(scales) : nullptr);
     });
-    bar_warp_sync(0xffffffff);  // one lane hands back the stage that all have read
+    bar_warp_sync(0xffffffff);  // all lanes must have read the stage before one lane releases it
     loaded_.release(from);
     filled_.commit(to);
   }

@@ -5,10 +5,10 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The most blocks of queries of a sequence that a lane counts without help.
+// The maximum number of blocks of queries in a sequence that a lane counts by itself.
 constexpr int kBlocksOfLane = 4;
-// A block of queries whose keys are less than this fraction of a piece is not divided, if its sequence has
-// other blocks.
+// If a sequence has several blocks of queries, a block is not divided if a piece has at least this many times
+// its keys.
 constexpr int kLeastOfPiece = 4;
 
 u32 lanes_that(pred holds) { return instruction<"vote.sync.ballot.b32">(holds, kAllLanes); }
@@ -81,7 +81,7 @@ AttentionDivision::Place AttentionDivision::place_at(u32 at, u32 of_first) const
   const u32 of_head = at / heads_;
   const Found sequence =
       find(of_head, sizes_.batches, of_first, [&](u32 first) { return count_of_lane(first); });
-  // If there are no queries, no sequence is found.
+  // find() returns a nonexistent sequence if there are no queries.
   const u32 batch = min(sequence.item, sizes_.batches - 1);
   Var<u32> row(0), before(sequence.before), count(sequence.count);
   if_(rows_of(batch) > u32(tile_.bm()), [&] {

@@ -1,5 +1,6 @@
-// Dropout of attention's weights. Only the seed and a weight's position determine which weights are kept, and
-// no choice of a kernel affects them, so that the forward and the backward pass keep the same weights.
+// Dropout of attention weights. Whether a weight is kept depends only on the seed and on the weight's
+// position, and not on the choice of a kernel. The forward and the backward pass therefore keep the same
+// weights.
 #pragma once
 
 #include <algorithm>
@@ -12,18 +13,18 @@
 
 namespace ptxbuilder::kernels {
 
-// Draws 16 bits for each pair of a query and a key of a head, both counted from the first one of the batch or
-// packed sequence. Four pairs share a call of Philox: queries i and i + 8 and keys j and j + 8, if bit 3 of i
-// and of j is 0, since a thread holds all four of them, both in a tile of scores and in the transposed tile.
-// `Word` is u32, or uint32_t on the host.
+// Draws 16 random bits for each pair of a query and a key of a head. Queries and keys are counted from the
+// beginning of the batch or packed sequence. Four pairs share a call of Philox: queries i and i + 8 with keys
+// j and j + 8, where bit 3 of i and j is 0. A thread holds all four pairs, both in a tile of scores and in
+// the transposed tile. `Word` is u32 in kernels and uint32_t on the host.
 template <class Word>
 class DropoutBits {
  public:
-  // `seed` holds 64 bits of the seed and 64 of the offset, lowest word first.
+  // `seed` holds 64 bits of the seed and then 64 bits of the offset, each with the lower word first.
   DropoutBits(const std::array<Word, 4>& seed, Word batch, Word head)
       : state_(philox4x32<Word>({seed[2], seed[3], head, batch}, {seed[0], seed[1]})) {}
-  // Returns the words of queries i and i + 8; the lower half belongs to key j, and the upper half to key j +
-  // 8.
+  // Returns a word for query i and one for query i + 8. The lower half of a word belongs to key j, and the
+  // upper half to key j + 8.
   std::array<Word, 2> of(Word i, Word j) const {
     return philox2x32<Word>({state_[0] + i, state_[1] + j}, state_[2]);
   }
@@ -32,32 +33,33 @@ class DropoutBits {
   std::array<Word, 4> state_;
 };
 
-// Returns the number below which the bits of a pair mean that it is dropped: this many of 65,536 pairs are
-// dropped, but never all.
+// Returns the number d such that a weight is dropped if its 16 bits are less than d. On average d of 65,536
+// weights are dropped, but never all.
 inline uint32_t dropped_of_65536(float dropout) {
   return std::min(static_cast<uint32_t>(std::lrint(dropout * 65536)), 65535u);
 }
 
-// Returns, on the host, whether kernels keep a weight.
+// Computes on the host whether kernels keep a weight.
 inline bool dropout_keeps(const std::array<uint32_t, 4>& seed, float dropout, uint32_t batch, uint32_t head,
                           uint32_t query, uint32_t key) {
   const uint32_t word = DropoutBits<uint32_t>(seed, batch, head).of(query & ~8u, key & ~8u)[query >> 3 & 1];
   return (word >> (key >> 3 & 1) * 16 & 0xffff) >= dropped_of_65536(dropout);
 }
 
-// Records which of a thread's weights in a tile are kept.
+// Records which of a thread's weights in a tile are kept, with one bit for each.
 class KeptWeights {
  public:
   explicit KeptWeights(RegisterLayout layout)
       : layout_(std::move(layout)), words_(static_cast<size_t>(layout_.values() + 31) / 32, u32(0)) {}
 
-  // Records whether the thread's element at this position is kept; the layout is the same for all threads.
+  // Records whether the thread's element is kept. `row` and `column` are its position in thread 0, which
+  // identifies the element in every thread.
   void add(int row, int column, pred is_kept) {
     const int i = element(row, column);
     u32& word = words_[static_cast<size_t>(i) / 32];
     word = select(is_kept, word | u32(bit(i)), word);
   }
-  // Returns the kept elements of `x`, which is this part of the tile, and 0 in place of the others.
+  // Returns `x`, which is part `part` of the tile, with the dropped elements replaced with 0.
   RegisterTile<f32> keep(const RegisterTile<f32>& x, const TilePart& part) const {
     return RegisterTile<f32>::of(x.layout(), [&](int i) {
       const int at = element(part.row + x.layout().row(0, i), part.col + x.layout().col(0, i));
@@ -87,13 +89,14 @@ class Dropout {
         dropped_(dropped(p)),
         factor_(factor(p)) {}
 
-  // Returns the factor of kept weights, which preserves their expected sum.
+  // Returns the factor by which kept weights are multiplied, so that the expected sum of weights is
+  // preserved.
   f32 factor() const { return factor_; }
   static f32 factor(const Parameters& p) { return f32(65536.f) / f32(u32(65536) - dropped(p)); }
 
-  // Returns which weights of a tile are kept. The tile begins at the given query and key, which are multiples
-  // of 16. Its rows are queries, or keys if it is `transposed`. The result takes one register bit for each
-  // weight, so it may be computed long before the weights are available.
+  // Returns which weights of a tile are kept. The tile begins at the given query and key, which must be
+  // multiples of 16. Its rows are queries, or keys if the tile is `transposed`. The result takes only one bit
+  // of a register for each weight, so it can be computed long before the weights are available.
   KeptWeights kept(const RegisterLayout& layout, u32 first_query, u32 first_key, bool transposed) const {
     const RegisterTile<u32> rows = row_index(layout) + (transposed ? first_key : first_query),
                             columns = col_index(layout) + (transposed ? first_query : first_key);

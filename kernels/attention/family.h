@@ -1,4 +1,4 @@
-// Code that the families of attention and of its gradient share.
+// Code shared by the families of attention and of its gradient.
 #pragma once
 
 #include "kernels/attention/dropout.h"
@@ -7,19 +7,19 @@
 
 namespace ptxbuilder::kernels {
 
-// Converts a field, which is a whole number: a step of attention.def that must be below 1 is given in
-// percent.
+// Converts a field, which is an integer, into the value of a step of attention.def. Fields of steps that must
+// be below 1 are in percent.
 inline double step_of_field(double field, double below) { return below <= 1 ? field / 100 : field; }
 inline command::Field step_field(const char* name, double below, const char* rule, const char* meaning) {
   return {name, 0, std::string(meaning) + ", " + (below <= 1 ? "in percent" : rule), 1, 0};
 }
 
-// The rule for the weights that a launch drops.
+// Determines which weights a launch drops.
 struct DropoutRule {
   float dropout = 0;
   std::array<uint32_t, 4> seed = {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344};
 
-  // Returns the factor by which the weight of a key for a query is multiplied.
+  // Returns the factor by which dropout multiplies a weight: 0 if the weight is dropped.
   double factor(size_t batch, size_t head, size_t query, size_t key) const {
     if (dropout == 0) return 1;
     const auto word = [](size_t x) { return static_cast<uint32_t>(x); };

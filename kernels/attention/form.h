@@ -1,4 +1,5 @@
-// The forms of attention: the words that identify a call's plan, and the words that identify an earlier call.
+// The encodings of a call of attention: the key of its plan, its line in a tile file, and the words by which
+// an earlier call of the same form is found.
 #pragma once
 
 #include <array>
@@ -8,15 +9,16 @@
 
 namespace ptxbuilder::kernels {
 
-// The words of an operation and a size that identify a plan.
+// The operation and the size of a call, as the words that identify its plan.
 using AttentionKey = std::array<uint64_t, 9>;
 AttentionKey key_of(const PlacedAttention& attention);
 
-// The words of a call in a file of tiles, such as "f16 128x128 causal+lse 4096 4096 32 2 4 1 0 1".
+// The number of words in the text of a call, such as "f16 128x128 causal+lse 4096 4096 32 2 4 1 0 1". Tile
+// files contain such texts.
 constexpr size_t kAttentionTextWords = 11;
 std::string call_text(const PlacedAttention& attention);
 
-// The values that may differ between calls of one form: from_q, from_scale and so on.
+// The arguments whose values may differ between calls of the same form: from_q, from_scale and so on.
 enum AttentionSource : size_t {
   from_none = 0,
   from_workspace,
@@ -27,9 +29,10 @@ enum AttentionSource : size_t {
 };
 
 std::array<uint64_t, kAttentionSources> sources_of(const AttentionArguments& p);
-float scale_of(const AttentionArguments& p);  // 1 / sqrt(depth) unless it is set
+float scale_of(const AttentionArguments& p);  // returns p.scale, or 1 / sqrt(depth) if it is 0
 
-// The words of a call's form: everything except its sources and the stream, in the format of ByForm.
+// Returns a function that passes the words of a call's form to `take`, as ByForm requires. The words describe
+// everything about the call except its sources (AttentionSource) and its stream.
 constexpr auto words_of(const AttentionArguments& p) {
   return [&p](auto&& take) {
     size_t at = 0;
@@ -56,9 +59,9 @@ constexpr size_t kAttentionFormWords = [] {
   return words;
 }();
 
-// Returns whether addresses and numbers need no further checks, so that a call is valid if another call of
-// its form is: tensors are given and aligned as TMA requires, numbers are in their ranges, and outputs do not
-// overlap anything else.
+// Returns whether the addresses and numbers of a call are obviously valid. Such a call needs no further
+// checks if another call of its form was valid. Required tensors must be present and aligned as TMA requires,
+// numbers must be in their ranges, and outputs must not overlap any other memory.
 bool is_plain(const AttentionArguments& p);
 
 }  // namespace ptxbuilder::kernels

@@ -1,4 +1,5 @@
-// Copies keys or values from pages whose rows TMA cannot place in a tile.
+// Copies keys or values from pages into tiles, if the rows of a page are not a multiple of 8, which TMA would
+// require.
 #pragma once
 
 #include "kernels/attention/pages.h"
@@ -9,10 +10,10 @@
 
 namespace ptxbuilder::kernels {
 
-// Fills a ring block by block with a warpgroup; each thread copies its own 16 bytes of some rows.
+// Fills a ring, block by block, with the threads of a warpgroup.
 class PageGatherer {
  public:
-  // `name` is K or V, and is also the prefix of its parameters.
+  // `name` is K or V. It is also the prefix of the operand's kernel parameters.
   PageGatherer(const AttentionOperation& o, const AttentionSizes& sizes, const Parameters& p,
                const std::string& name, const SharedTile& tile, const Pipeline& ring)
       : table_(o, p),
@@ -26,7 +27,7 @@ class PageGatherer {
               u32(kUnitBytes / size_of(o.key_type()))),
         ring_(ring.producer()) {}
 
-  static constexpr int kUnitBytes = 16;  // unit of the strides, in bytes
+  static constexpr int kUnitBytes = 16;  // strides are in units of this many bytes
 
   void fill(const AttentionWork& w, u32 block) {
     const u32 head = w.head / sizes_.group * head_, page_rows = table_.rows();
@@ -41,7 +42,7 @@ class PageGatherer {
   }
 
  private:
-  static constexpr uint32_t kNoRow = 0xffffffff;  // greater than any row number
+  static constexpr uint32_t kNoRow = 0xffffffff;  // greater than any valid number of a row
 
   PageTable table_;
   const AttentionSizes& sizes_;

@@ -11,22 +11,25 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The registers of a thread in each role; warpgroups that fill rings are fillers.
+// The number of registers per thread in each role. Fillers are warpgroups that gather, convert or transpose
+// keys and values.
 struct RoleRegisters {
   int producer, consumer, filler = 96;
 };
 constexpr char kGatherer[] = "gatherer";
 
-// Returns how many warpgroups gather and how many convert keys and values, if the operation needs that: one
-// for both keys and values, or one for each. A CTA cannot have more than four warpgroups, and four leave too
-// few registers for a product of more than 128 columns. One warpgroup transposes values.
+// Returns how many warpgroups gather, and how many convert, if the operation needs this: one for keys and
+// values together, or one for each. If both gathering and converting are needed, each gets one warpgroup,
+// since a CTA should not have more than four. Products of more than 128 columns also get only one, since four
+// warpgroups leave too few registers. Values are transposed by one warpgroup.
 int fillers_of(const AttentionOperation& o) {
   return (o.e4m3 && o.gathers()) || o.value_depth > 128 || o.e4m3_products ? 1 : 2;
 }
 
 RoleRegisters role_registers(const AttentionOperation& o, const AttentionTile& t) {
   if (ctas_at_once(o, t) == 2) return {40, 216};
-  if (o.e4m3_products && t.consumers > 1)  // five warpgroups begin with 480 registers, four with 512
+  // At the start, the registers per thread of all warpgroups add up to 480 (five warpgroups) or 512 (four).
+  if (o.e4m3_products && t.consumers > 1)
     return t.consumers == 3 ? RoleRegisters{24, 144, 24} : RoleRegisters{40, 216, 40};
   if (t.consumers == 1) return {40, 232};
   if (t.consumers == 3) return {32, 160};
@@ -135,7 +138,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     throw Error(where,
                 "attention: values that are the first columns of keys cannot be used with a custom score");
   Kernel k("attention");
-  k.waive("wgmma-a-registers");  // the machine code does not have this defect, as scripts/sentinel checks
+  k.waive("wgmma-a-registers");  // the machine code is free of this defect; scripts/sentinel verifies this
   const Parameters p = declare(k, o, t, score, where);
   k.grid(AttentionSchedule::grid(t, sms));
   k.configure("tile", text(t));
@@ -144,7 +147,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   const AttentionSizes sizes(o, t, p);
   std::optional<WorkQueue> queue;
   if (o.has_latent_values()) {
-    // Some numbers of a block of queries are spilled: no loop over its keys loads them.
+    // A few values are spilled for each block of queries, but the loop over keys does not access them.
     if (o.has_byte_rows())
       for (const char* advisory : {"spills", "stack"}) k.waive(advisory);
     queue.emplace(k, latent_readers(o.converts()));
@@ -152,12 +155,12 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     return k;
   }
   const AttentionRoles roles(k, o, t);
-  // All threads that load, convert or multiply read the queue.
+  // All roles that load, gather, convert or multiply read the queue.
   const int fillers = fillers_of(o) * (o.e4m3 + o.gathers());
   if (t.stays()) queue.emplace(k, !o.gathers() + t.split + 4 * (t.consumers + fillers));
   const RoleRegisters registers = role_registers(o, t);
-  // CTAs that stay and have no work have already ended. Other CTAs always have work unless only the device
-  // knows the sizes.
+  // Resident CTAs run this code only for existing work. Other CTAs always have work, unless sequences are
+  // packed so that the sizes are known only on the device.
   const auto if_exists = [&](const AttentionWork& w, const std::function<void()>& body) {
     if (o.packed && !t.stays())
       if_(w.exists(), body);
@@ -195,16 +198,15 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
         };
         if_exists(w, load);
       });
-      griddepcontrol_launch_dependents();  // comes after this launch's loads, which the next launch's loads
-                                           // would slow down
+      griddepcontrol_launch_dependents();  // comes after all loads, which the next launch would slow down
     });
     if (queue)
       if_(t.split ? warp_index() == 1 : (warp_index() == 1) & (laneid() == 0), [&] {
         griddepcontrol_wait();
         AttentionSchedule(t, sizes, queue, pred(false)).announce();
       });
-    // A separate thread loads the queries, so that keys and values do not wait until the memory for the next
-    // queries is free.
+    // A separate thread loads the queries, so that loads of keys and values need not wait until the memory of
+    // the queries is free.
     if (t.split) if_((warp_index() == 2) & (laneid() == 0), load_queries);
   });
 
@@ -273,8 +275,8 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     else
       consume_into(std::type_identity<bf16>());
   };
-  // The index is read again if the producer cannot hold it in a register; without this, ptxas makes a slower
-  // loop.
+  // If tiles are persistent, the role computes the warp index anew instead of using the index computed at the
+  // kernel's entry, because ptxas then generates a faster loop.
   k.warpgroups(t.consumers, registers.consumer, consume_type,
                t.persistent ? Kernel::WarpIndex::of_role : Kernel::WarpIndex::of_entry);
   return k;

@@ -10,7 +10,7 @@ inline constexpr uint32_t kWarp = 32, kAllLanes = 0xffffffff;
 
 inline u32 sum_of_warp(u32 value) { return instruction<"redux.sync.add.u32">(value, kAllLanes); }
 
-// Returns the sum of `value` over the lanes up to this one.
+// Returns the sum of `value` over this lane and all lower lanes.
 inline u32 sum_of_lanes(u32 value) {
   u32 sum = value;
   for (uint32_t distance = 1; distance < kWarp; distance *= 2) {

@@ -1,4 +1,4 @@
-// Stores the logarithms of the sums of a consumer's rows.
+// Stores the logarithms of sums (lse) for a consumer's rows.
 #pragma once
 
 #include <functional>
@@ -9,19 +9,19 @@
 
 namespace ptxbuilder::kernels {
 
-// Returns how many logarithms a head has; if packed, a head has those of all sequences' queries.
+// Returns how many logarithms a head has. If packed, they include the queries of all sequences.
 inline u32 logarithms_of_head(const AttentionSizes& sizes) {
   return sizes.query_offsets ? u32((*sizes.query_offsets)[sizes.batches])
                              : sizes.queries / sizes.heads_in_rows;
 }
-// Returns the head whose row of logarithms belongs to the work.
+// Returns the number of the row of logarithms that belongs to the head of the work.
 inline u32 head_of_logarithms(const AttentionSizes& sizes, const AttentionWork& w) {
   return sizes.query_offsets ? w.head : w.head_of_all(sizes);
 }
 
-// Stores the logarithms of heads that are rows. Each row is stored by the thread that `stores(row of the
-// tile)` selects among those that hold it. A head's logarithms have no gaps, whether heads are rows or not.
-// `row` is the first row; rows after the last are skipped.
+// Stores the logarithms if heads are rows. Several threads hold the number of a row; the thread for which
+// `stores(row of the tile)` returns true stores it. The logarithms of each head are contiguous, whether heads
+// are rows or not. `row` is the first row; rows beyond the last query are skipped.
 inline void store_log_sum_of_heads(const AttentionOperation& o, const AttentionSizes& sizes,
                                    const Parameters& p, const AttentionWork& w, u32 row,
                                    const RegisterTile<f32>& log_sum, const std::function<pred(u32)>& stores) {
@@ -36,8 +36,8 @@ inline void store_log_sum_of_heads(const AttentionOperation& o, const AttentionS
   }
 }
 
-// Stores the logarithms of a consumer's rows. `row` is the first row, counted in the sequence; rows after the
-// last are skipped.
+// Stores the logarithms of a consumer's rows. `row` is the first row, counted in the sequence; rows beyond
+// the last query are skipped.
 inline void store_log_sum(const AttentionOperation& o, const AttentionSizes& sizes, const Parameters& p,
                           const AttentionWork& w, u32 row, const RegisterTile<f32>& log_sum) {
   if (o.heads_in_rows > 1)  // the four lanes of a row hold the same number

@@ -16,7 +16,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The registers of a thread in each role; a role that converts leaves the others fewer.
+// The number of registers per thread in each role. With a converter, the other roles have fewer.
 struct LatentRegisters {
   int producer, consumer, converter;
 };
@@ -25,10 +25,11 @@ LatentRegisters registers_of(const AttentionOperation& o) {
 }
 constexpr float kLog2E = 1.4426950408889634f;
 
-// A block of keys comes in pieces of columns, each with a ring of its own, so that a piece is loaded again as
-// soon as it is no longer needed: the halves of the latent columns, and the rotary ones.
+// A block of keys is divided by columns into pieces: the two halves of the latent columns, and the rotary
+// columns. Each piece has its own ring, so that its memory is loaded again as soon as the piece is no longer
+// needed.
 enum Piece : int { kHalves = kLatentConsumers, kRotary = kHalves, kPieces };
-// Pieces are loaded and multiplied in the order in which they become free.
+// The order in which pieces are loaded and multiplied. It is the order in which their memory becomes free.
 constexpr std::array kOrder = {int{kRotary}, 0, 1};
 
 struct PieceTile {
@@ -37,17 +38,18 @@ struct PieceTile {
         columns(piece == kRotary ? o.depth - o.value_depth : o.value_depth / kHalves),
         tile(k.shared(o.type, {t.bn, columns}, Swizzle128B, stages_of(t, piece), "K")) {}
 
-  int first, columns;  // of the keys
+  int first, columns;  // columns of the keys
   SharedTile tile;
 
  private:
-  // Rotary columns are loaded with the bytes of their rows, which wait in a ring of their own.
+  // Returns the number of stages. Rotary columns are loaded together with the rows of bytes, so they need
+  // additional stages while these rows wait for conversion.
   static int stages_of(const AttentionTile& t, int piece) {
     return piece == kRotary ? t.stages + t.cache_stages : t.stages;
   }
 };
 
-// Blocks of rows of bytes, as they are in memory, without their rotary columns.
+// A ring for blocks of rows of bytes, without the rotary columns.
 struct ByteRows {
   ByteRows(Kernel& k, const AttentionTile& t)
       : values(k.shared(DType::e4m3, {t.bn, LatentRow::kValues}, Swizzle128B, t.cache_stages, "K of e4m3")),
@@ -72,14 +74,15 @@ struct LatentRoles {
     if (o.has_byte_rows()) bytes.emplace(k, t);
   }
 
-  SharedTile weights;  // of one block
-  SharedTile Q;        // O is stored through it
+  SharedTile weights;  // weights of one block
+  SharedTile Q;        // queries; O is also stored through this memory
   std::array<PieceTile, kPieces> pieces;
-  // The references of the softmax with which the weights were computed, and what each consumer has summed.
+  // Three numbers for each row: the softmax reference for which `weights` were computed, and each consumer's
+  // sum of weights.
   SharedTile numbers;
-  Barriers loaded, multiplied;  // the queries are loaded; they are no longer needed
-  Barriers passed;              // each consumer has passed the weights of its block
-  NamedBarrier all;             // of all consumers
+  Barriers loaded, multiplied;  // the queries have been loaded; the queries are no longer needed
+  Barriers passed;              // for each consumer: it has passed the weights of its block
+  NamedBarrier all;             // barrier of both consumers
   std::array<Pipeline, kPieces> rings;
   std::optional<ByteRows> bytes;
 
@@ -92,7 +95,8 @@ struct LatentRoles {
   }
 };
 
-// A warpgroup fills both halves of the keys from rows of bytes, in the order in which TMA loads these.
+// Converts rows of bytes into both halves of the keys, with a warpgroup, in the order in which TMA loads the
+// rows.
 class LatentConverter {
  public:
   LatentConverter(const AttentionOperation& o, const LatentRoles& roles)
@@ -114,13 +118,13 @@ class LatentConverter {
       });
       filled_[half].commit(to);
     }
-    bar_warp_sync(0xffffffff);  // one lane hands back the stage that all have read
+    bar_warp_sync(0xffffffff);  // all lanes must have read the stage before one lane releases it
     loaded_.release(from);
   }
 
  private:
-  // Returns the scales of rows of a stage, whose columns begin at `column`. Each thread has vectors of
-  // columns that share a scale.
+  // Returns the scales for the elements of some rows and columns of a stage, beginning at `first_row` and
+  // `column`. The adjacent columns that a thread holds share a scale.
   RegisterTile<f32> scales_of(u32 stage, int first_row, int column, const RegisterLayout& layout) const {
     const sptr<f32> scales(roles_.bytes->scales[stage].address());
     const RegisterTile<u32> rows = row_index(layout), columns = col_index(layout);
@@ -161,13 +165,13 @@ class LatentConsumer {
         softmax_(
             scores_.layout(), [e = exponent_] { return e; }, t.lazy),
         parts_(columns_, sizes, p.get<gptr<f32>>("part_sums"), number, kGroupOfParts) {
-    // One instruction takes no more registers than a thread has at the kernel's start, and four warpgroups
-    // have 128.
+    // An instruction cannot use more registers than a thread has when the kernel starts. With four
+    // warpgroups, this is 128.
     if (o.converts()) sums_.set_wgmma_columns(columns_ / 2);
   }
 
-  // Multiplies all blocks of keys, and stores this consumer's columns of O. Consumer 0 has the blocks 0, 2
-  // and so on, and consumer 1 the others.
+  // Processes all blocks of keys, and stores this consumer's columns of O. Consumer 0 computes the weights of
+  // blocks 0, 2 and so on, and consumer 1 those of the other blocks.
   void run(const AttentionWork& w) {
     const KeyBlocks blocks(t_, w);
     const u32 count = blocks.count();
@@ -196,23 +200,24 @@ class LatentConsumer {
   }
 
  private:
-  // The functions that get the consumer's number are generated once for each.
+  // Functions with a parameter `number` (the consumer's number) are generated once for each consumer.
   Consumer& ring(int piece) { return rings_[static_cast<size_t>(piece)]; }
   TileView keys(int piece, const Stage& stage) const {
     return roles_.pieces[static_cast<size_t>(piece)].tile[stage.index()];
   }
-  // A product reads the stage, which threads may have written, before it is consumed.
+  // Returns the next stage of a piece without consuming it. The fence makes data written by threads visible
+  // to the product that reads the stage.
   Stage front(int piece) {
     const Stage stage = ring(piece).front();
     if (o_.converts()) fence_proxy_async<Space::shared>();
     return stage;
   }
-  // Only one consumer needs a piece last, and gives it back for both.
+  // Releases a stage for both consumers. The consumer that needs the piece last calls this function.
   void give_back(int piece, const Stage& stage) { ring(piece).give_back(stage, pred(true)); }
   RegisterLayout by_row() const { return scores_.layout().reduced_rows(); }
 
-  // Issues the products of the queries and the next block. Returns the stages of the consumer's own half, and
-  // of the rotary columns.
+  // Issues the products of the queries with the next block of keys. Returns the stages of the consumer's own
+  // half and of the rotary columns.
   std::pair<Stage, Stage> multiply_queries(int number) {
     std::optional<Stage> half, rotary;
     scores_.zero();
@@ -229,18 +234,20 @@ class LatentConsumer {
     return {*half, *rotary};
   }
 
-  // Waits for the weights of the other's block. Returns the factor of what was summed before.
+  // Waits for the weights of the other consumer's block. Returns the factors by which the earlier sums must
+  // be multiplied.
   RegisterTile<f32> wait_for_other(int number) {
     region("wait for weights", [&] { passed_.wait(1 - number); });
     return softmax_.follow(numbers(0));
   }
-  // Takes the other's block: only its half of the values is needed.
+  // Consumes the other consumer's block. Returns the stage with this consumer's half of the values; the other
+  // pieces are not needed.
   Stage skip_to_other(int number) {
     for (const int piece : kOrder)
       if (piece != number) ring(piece).skip(1);
     return ring(number).wait();
   }
-  // Issues the product of the other's weights and the values.
+  // Issues the product of the other consumer's weights with this consumer's values.
   void multiply_passed(int number, const Stage& stage) {
     const TileView weights = roles_.weights[0], V = keys(number, stage);
     wgmma_group([&] { mma(sums_, weights, V.transposed()); });
@@ -251,13 +258,13 @@ class LatentConsumer {
     return stage;
   }
 
-  // The weights of a block, and the factor of what was summed before.
+  // The weights of a block, and the factors by which the earlier sums must be multiplied.
   struct Weights {
     RegisterTile<T> of_values;
     RegisterTile<f32> shrink;
   };
-  // Computes the weights of the own block of keys from its scores, and passes them to the other. `wait` has
-  // to wait until the weights that the other passed have been multiplied, whose place they take.
+  // Computes the weights of this consumer's block from its scores, and passes them to the other consumer.
+  // They overwrite the other consumer's weights, so `wait` must wait until these have been multiplied.
   Weights pass_weights(const AttentionWork& w, u32 block, int number, const std::function<void()>& wait) {
     const RegisterTile<s32> row = astype<s32>((row_index(by_row()) + w.row) / u32(o_.heads_in_rows)),
                             column = astype<s32>(col_index(scores_.layout()));
@@ -265,7 +272,7 @@ class LatentConsumer {
     const RegisterTile<f32> shrink = softmax_.add(scores, true);
     const RegisterTile<T> weights = astype<T>(softmax_.weights(scores, true));
     wait();
-    bar_warp_sync(0xffffffff);  // a warp multiplies its own rows of weights, and reads their numbers
+    bar_warp_sync(0xffffffff);  // a warp reads only its own rows of weights and numbers
     store(roles_.weights[0], weights);
     store_numbers(0, softmax_.most());
     fence_proxy_async<Space::shared>();
@@ -274,7 +281,7 @@ class LatentConsumer {
     return {weights, shrink};
   }
 
-  // Numbers of the rows in shared memory.
+  // These functions load and store a number for each row (LatentRoles::numbers).
   RegisterTile<f32> numbers(int which) const {
     const RegisterTile<u32> row = row_index(by_row());
     return RegisterTile<f32>::of(by_row(),
@@ -286,7 +293,7 @@ class LatentConsumer {
       if_(laneid() % 4 == 0, [&] { roles_.numbers_of(which)[row.value(i)] = numbers.value(i); });
   }
 
-  // Adds the product of the own weights and the values.
+  // Adds the product of this consumer's weights with its values.
   void add_own(int number, const Weights& weights, const Stage& stage) {
     region("products", [&] {
       rescale(sums_, weights.shrink);
@@ -301,8 +308,8 @@ class LatentConsumer {
     const auto [half, rotary] = multiply_queries(0);
     region("scores", [] { wgmma_wait(0); });
     give_back(kRotary, rotary);
-    // Both halves of the values after the last key are cleared, ahead of the weights that let them be read:
-    // every thread's fence comes after this barrier.
+    // The values after the last key are cleared in both halves. This happens before the weights are passed,
+    // so that the other consumer reads its half only afterwards; each thread's fence follows this barrier.
     const u32 first = blocks.at(0) * t_.bn, keys_here = max(w.keys, first) - first;
     if_(keys_here < t_.bn, [&] {
       for (int piece = 0; piece < kHalves; ++piece) clear_from<T>(keys(piece, half), keys_here);
@@ -312,7 +319,8 @@ class LatentConsumer {
     add_own(0, own, half);
   }
 
-  // Consumer 0 multiplies the other's weights ahead of its own scores, whose keys arrive meanwhile.
+  // Processes a block in consumer 0, which multiplies the other consumer's weights before it computes its own
+  // scores. The keys for these scores arrive in the meantime.
   void take_after_other(const AttentionWork& w, u32 block) {
     rescale(sums_, wait_for_other(0));
     const Stage other = multiply_other(0);
@@ -325,12 +333,12 @@ class LatentConsumer {
     add_own(0, own, half);
   }
 
-  // Consumer 1 multiplies the other's weights under its own softmax.
+  // Processes a block in consumer 1, which multiplies the other consumer's weights during its own softmax.
   void take_before_other(const AttentionWork& w, u32 block) {
     const Stage other = skip_to_other(1);
     const auto [half, rotary] = multiply_queries(1);
     const RegisterTile<f32> shrink = wait_for_other(1);
-    store(sums_, load<f32>(sums_) * shrink);  // no branch, at which ptxas would wait for the scores
+    store(sums_, load<f32>(sums_) * shrink);  // without a branch, at which ptxas would wait for the scores
     multiply_passed(1, other);
     region("scores", [] { wgmma_wait(1); });
     give_back(kRotary, rotary);
@@ -345,7 +353,7 @@ class LatentConsumer {
 
   void finish(const AttentionWork& w) {
     store_numbers(number_ + 1, complete(softmax_.total()));
-    roles_.all.sync();  // after that, no one multiplies the queries
+    roles_.all.sync();  // from here on, no product reads the queries
     const RegisterTile<f32> most = softmax_.most(), total = numbers(1) + numbers(2);
     region("store", [&] {
       if_(
@@ -397,7 +405,7 @@ class LatentConsumer {
   const AttentionSizes& sizes_;
   const Parameters& p_;
   u32 number_;
-  int columns_;  // of its half
+  int columns_;  // columns of a half
   Phases loaded_, passed_;
   std::array<Consumer, kPieces> rings_;
   Accumulator scores_, sums_;
@@ -406,7 +414,7 @@ class LatentConsumer {
   AttentionParts parts_;
 };
 
-// A ring that TMA loads, with the tensor and the first column of each of its tiles.
+// A ring that TMA fills. Each tile has a tensor map and a first column.
 struct LoadedRing {
   struct Part {
     SharedTile tile;
@@ -417,7 +425,7 @@ struct LoadedRing {
   std::vector<Part> parts;
 };
 
-// Returns the rings in the order in which their blocks are loaded.
+// Returns the rings, in the order in which a block is loaded into them.
 std::vector<LoadedRing> loaded_rings(const LatentRoles& roles, const Parameters& p) {
   const TensorMap K = p.get<TensorMap>("K");
   std::vector<LoadedRing> all;
@@ -463,7 +471,7 @@ void add_latent_roles(Kernel& k, const AttentionOperation& o, const AttentionTil
           }
         });
       });
-      griddepcontrol_launch_dependents();  // after its loads, which the next launch's loads would slow down
+      griddepcontrol_launch_dependents();  // comes after all loads, which the next launch would slow down
     });
     if_(warp_index() == 1, [&] {
       griddepcontrol_wait();

@@ -1,4 +1,4 @@
-// Attention whose values are the first columns of its keys: multi-head latent attention with absorbed
+// Attention in which the values are the first columns of the keys: multi-head latent attention with absorbed
 // weights (DeepSeek-AI, DeepSeek-V2, 2024).
 #pragma once
 
@@ -8,22 +8,24 @@
 
 namespace ptxbuilder::kernels {
 
-// A CTA processes 64 rows of queries, and loads each block of keys only once: the rows of a block are keys,
-// and its first columns are their values. Each of two warpgroups holds half of the columns of O. They take
-// turns with the scores of blocks: one computes the scores and the weights of a block, and passes the weights
-// to the other in shared memory, so that each can multiply all weights by its own columns of the values.
-// While one computes weights, the products of the other run.
+// A CTA processes 64 rows of queries, and loads each block of keys only once, since the first columns of its
+// rows are the values. Two warpgroups hold half of the columns of O each. They compute the scores and weights
+// of blocks alternately, and each passes its weights to the other through shared memory, so that both can
+// multiply all weights by their columns of the values. While one warpgroup computes weights, the products of
+// the other run.
 constexpr int kLatentConsumers = 2;
 
-// Keys that are rows of bytes (AttentionOperation::has_byte_rows()) are loaded as three tensors. A fourth
-// warpgroup multiplies the values by their scales, and converts them into the halves of the block that are
-// multiplied; rotary columns are loaded to their place.
+// If keys are rows of bytes (AttentionOperation::has_byte_rows()), TMA loads them as three tensors. A fourth
+// warpgroup multiplies the values by their scales and converts them into the block that the consumers
+// multiply. The rotary columns need no conversion, so TMA loads them directly into this block.
 
-// Adds the roles to the kernel, whose parameters are attention()'s; `queue` has latent_readers() readers.
+// Adds the roles to a kernel that has the parameters of attention(). `queue` must have latent_readers()
+// readers.
 void add_latent_roles(Kernel& kernel, const AttentionOperation& operation, const AttentionTile& tile,
                       const AttentionSizes& sizes, const std::optional<WorkQueue>& queue,
                       const Parameters& parameters);
-// The loaders of keys and of queries read the queue by a thread, and other roles by their warps.
+// Returns the number of readers. The loaders of keys and of queries are one reader (a thread) each, and each
+// warp of the other roles is a reader.
 constexpr int latent_readers(bool converts) { return 2 + 4 * (kLatentConsumers + converts); }
 
 }  // namespace ptxbuilder::kernels

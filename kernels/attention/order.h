@@ -1,5 +1,6 @@
-// The order in which CTAs that stay process the blocks of queries of packed sequences: the sequence with the
-// most keys first, and the last rows of a sequence first. Only the device knows how long the sequences are.
+// Determines the order in which persistent CTAs process the blocks of queries of packed sequences: sequences
+// with the most keys first, and the last rows of each sequence first. A kernel computes the order, because
+// the lengths of the sequences are known only on the device.
 #pragma once
 
 #include <map>
@@ -10,20 +11,21 @@
 
 namespace ptxbuilder::kernels {
 
-// The layout of the order in the workspace, as u32 numbers: the counter from which CTAs take their next block
-// of some head, the number of blocks of all sequences, and for each block its sequence and its position in
-// the sequence. The counter is 0 before a launch, and the launch resets it to 0.
+// The layout of the order in the workspace, in u32 numbers. First is the counter from which CTAs take the
+// next pair of a block and a head, then the number of blocks in all sequences, and then for each block its
+// sequence and its number within the sequence. The counter is 0 before a launch, and the launch resets it to
+// 0.
 struct AttentionOrder {
   static constexpr int kCounter = 0, kBlocks = 1, kFirst = 2, kEntry = 2;
 
-  // Returns the bytes for the most blocks of `rows` rows that `query_rows` rows in `sequences` sequences can
-  // have.
+  // Returns the size of the order in bytes, for the largest number of blocks that is possible if `query_rows`
+  // rows belong to `sequences` sequences and a block has `rows` rows.
   static size_t bytes(int64_t query_rows, int64_t sequences, int rows);
 };
 
-// Returns a kernel that writes the order, and sets the counter to 0. Its parameters are u32 *query_offsets
-// and *key_offsets, with sequences + 1 numbers each; u32 *order; u32 sequences, and the rows of a block. A
-// warp finds a sequence's position by comparing the sequence with all others.
+// Returns a kernel that writes the order and sets the counter to 0. Its parameters are u32 *query_offsets and
+// u32 *key_offsets (sequences + 1 numbers each), u32 *order, u32 sequences, and the u32 number of rows in a
+// block. Each warp compares one sequence with all others to find its position in the order.
 Kernel attention_order();
 
 }  // namespace ptxbuilder::kernels

@@ -1,5 +1,5 @@
-// attention_order: the order of the blocks of queries of packed sequences, for attention whose CTAs stay.
-// attention/order.h describes the output.
+// Registers the family "attention_order", which computes the order in which persistent CTAs process the
+// blocks of queries of packed sequences. attention/order.h describes the output.
 #include <algorithm>
 
 #include "kernels/attention/order.h"
@@ -13,7 +13,7 @@ struct Sequence {
   size_t queries = 0, keys = 0;
 };
 
-// Returns sequences, some with lengths near 0, and some with equal lengths.
+// Returns sequences of various lengths. Some lengths are near 0, and some are equal.
 std::vector<Sequence> sequences(const command::Fields& f) {
   std::vector<Sequence> all;
   for (int64_t i = 0; i < f["sequences"]; ++i)

@@ -1,4 +1,5 @@
-// The pages of a cache. A table lists the pages of each batch, and each page may have its own scales.
+// Access to the pages of a cache. A table lists the pages of each batch, and each page may have its own
+// scales.
 #pragma once
 
 #include "kernels/attention/work.h"
@@ -11,13 +12,13 @@ class PageTable {
   PageTable(const AttentionOperation& o, const Parameters& p)
       : rows_(o.page), pages_(p.get<gptr<u32>>("block_table")), stride_(p.get<u32>("table_stride")) {}
 
-  // Returns the page of a key. If there is no such key, returns the page of the last key, since the key's
-  // rows are hidden.
+  // Returns the page that contains a key. If the key does not exist, returns the page of the last key; scores
+  // of nonexistent keys are hidden.
   u32 page_of(const AttentionWork& w, u32 key) const {
     const u32 last = max(w.keys, 1) - 1;
     return pages_[w.batch * stride_ + min(key, last) / rows_];
   }
-  int rows() const { return rows_; }  // rows of a page
+  int rows() const { return rows_; }  // rows per page
 
  private:
   int rows_;
@@ -25,10 +26,10 @@ class PageTable {
   u32 stride_;
 };
 
-// The scales of pages of e4m3: one for each page, or one for each head of each page.
+// The scales of e4m3 pages. There is one for each page, or one for each head of each page.
 class PageScales {
  public:
-  // `name` is the name of the parameter.
+  // `name` is the kernel parameter that points to the scales.
   PageScales(const AttentionOperation& o, const AttentionSizes& sizes, const Parameters& p,
              const std::string& name)
       : table_(o, p),
@@ -37,7 +38,7 @@ class PageScales {
         pages_(p.get<u32>("pages")),
         heads_(p.get<u32>("scales")) {}
 
-  // Returns the scales of the rows of a tile whose first row is key `key`.
+  // Returns the scales for the rows of a tile. The first row belongs to key `key`.
   RegisterTile<f32> of_rows(const AttentionWork& w, u32 key, const RegisterLayout& layout) const {
     if (table_.rows() % layout.rows() == 0) return RegisterTile<f32>(of_key(w, key), layout);
     std::optional<f32> of_row;
@@ -49,8 +50,8 @@ class PageScales {
   }
 
  private:
-  // Returns the scale of a key. If its page does not exist, as in a batch without keys, returns the scale of
-  // the last page.
+  // Returns the scale of a key. If the key's page does not exist, as in a batch without keys, returns the
+  // scale of the last page.
   f32 of_key(const AttentionWork& w, u32 key) const {
     const u32 page = min(table_.page_of(w, key), pages_ - 1), head = min(w.head / sizes_.group, heads_ - 1);
     return scales_[page * heads_ + head];
@@ -59,7 +60,7 @@ class PageScales {
   PageTable table_;
   const AttentionSizes& sizes_;
   gptr<f32> scales_;
-  u32 pages_, heads_;  // number of pages; heads that have their own scales
+  u32 pages_, heads_;  // number of pages; number of heads with separate scales
 };
 
 }  // namespace ptxbuilder::kernels

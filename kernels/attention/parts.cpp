@@ -10,12 +10,12 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr uint64_t kMark = 0x9e6c63d0876a9a47;  // any number that does not occur elsewhere
+constexpr uint64_t kMark = 0x9e6c63d0876a9a47;  // an arbitrary number that does not occur by chance
 constexpr uint64_t kMarkWords = sizeof kMark / sizeof(float);
-constexpr int kRowNumbers = 2;  // numbers of a row: its greatest score, and the sum of its weights
-constexpr int kVector = 4;      // adjacent columns per thread
-// The most values, and the most parts, that a thread loads at once. Consumers of latent values have registers
-// for fewer.
+constexpr int kRowNumbers = 2;  // each row has two numbers: its greatest score and the sum of its weights
+constexpr int kVector = 4;      // number of adjacent columns per thread
+// Limits for the values, and for the parts, that a thread loads at once. Consumers of latent values have
+// fewer registers for them.
 constexpr int kValuesInFlight = 96, kValuesOfGroupInFlight = 64, kMostInFlight = 16;
 
 }  // namespace
@@ -37,7 +37,8 @@ AttentionParts::AttentionParts(int columns, const AttentionSizes& sizes, gptr<f3
 }
 
 size_t AttentionParts::bytes(const AttentionOperation& o, int64_t queries, int64_t ctas) {
-  // Each of two warpgroups has half of the columns of latent values, and has groups of parts.
+  // If values are latent, each of two warpgroups has half of the columns, and parts form groups, which have
+  // their own marks.
   const int warpgroups = o.has_latent_values() ? 2 : 1, marks = warpgroups;
   const auto rows = static_cast<size_t>(std::min<int64_t>(queries, kConsumerRows)),
              columns = static_cast<size_t>(o.value_depth / warpgroups + kRowNumbers);
@@ -53,7 +54,7 @@ GlobalTensor<f32, 1> AttentionParts::numbers_of(u32 n, u32 rows, int which) cons
   const u64 row = u64(n * kRowNumbers + which) * u64(most_rows_);
   return GlobalTensor(numbers_ + row, {rows});
 }
-// The CTAs of a team have consecutive parts, one each.
+// Consecutive parts belong to consecutive CTAs of the same team.
 u32 AttentionParts::place_of(const AttentionWork& w, u32 part) const {
   const u32 cta = ctaid_x() + (part - w.part->number) * *sizes_.teams;
   return cta * kPartsOfCta + select(part == 0, u32(1), u32(0));
@@ -66,7 +67,8 @@ void AttentionParts::give(const AttentionWork& w, const RegisterTile<f32>& most,
   store(values_of(own, rows(w)).tile(0, 0), load<f32>(values));
   store(numbers_of(own, rows(w), 0).as_col().tile(0, 0), most);
   store(numbers_of(own, rows(w), 1).as_col().tile(0, 0), total);
-  // The CTA that stores the last part also takes it, and takes its mark like the marks of the others.
+  // The last part is marked too, because the CTA that combines the parts waits for its own mark like for all
+  // others.
   mark(own);
 }
 
@@ -75,7 +77,7 @@ void AttentionParts::mark(u32 n) const {
   if_((tid_x() & 127) == 0, [&] { st_release_gpu_global_u64(mark_of(n), u64(kMark)); });
 }
 
-// Each thread waits for one part.
+// Waits until all parts have arrived. Each thread waits for some of them.
 void AttentionParts::wait(const AttentionWork& w, const Range& parts) const {
   Var<u32> part(tid_x() & 127);
   while_([&] { return part.value() < parts.count; },
@@ -91,8 +93,9 @@ void AttentionParts::wait(const AttentionWork& w, const Range& parts) const {
   sync_warpgroup();
 }
 
-// Returns the layout of the rows that all threads share. Their number is a multiple of 8, at which parts of a
-// swizzled tile can begin. Widths whose rows cannot be reduced in this layout use the accumulator's layout.
+// Returns the layout in which the threads share rows of the sums. The number of rows is a multiple of 8,
+// since a part of a swizzled tile can begin only at such rows. If the number of columns is not a power of
+// two, rows cannot be reduced in this layout, so the accumulator's layout is used.
 RegisterLayout AttentionParts::layout() const {
   if (!has_whole_rows()) return wgmma_layout(kConsumerRows, columns_);
   return strided({std::max(8, 128 * kVector / columns_), columns_}, kVector);
@@ -111,7 +114,7 @@ void AttentionParts::add_group(const AttentionWork& w, f32 exponent) const {
     const u32 first = number / group_ * group_, own = place_of(w, number);
     const Range parts = {number + 1 - first, [&](u32 i) { return first + i; }, 0};
     add(w, parts, exponent, [&](u32 row, const Sums& sums) {
-      sync_warpgroup();  // other threads have now loaded the numbers of these rows
+      sync_warpgroup();  // wait until other threads have loaded the numbers of these rows
       store(values_of(own, rows(w)).tile(row, 0), sums.values);
       store(numbers_of(own, rows(w), 0).as_col().tile(row, 0), sums.most);
       store(numbers_of(own, rows(w), 1).as_col().tile(row, 0), sums.total);
@@ -143,7 +146,8 @@ void AttentionParts::add(const AttentionWork& w, const Range& parts, f32 exponen
     for_(0, parts.count, at_once, [&](u32 begin) {
       std::vector<Sums> some;
       for (int i = 0; i < at_once; ++i) {
-        // A part after the last one has no rows, so nothing is loaded, and its weight is 0.
+        // Parts beyond the last are treated as having no rows, so that nothing is loaded and their weight is
+        // 0.
         const u32 n = place_of(w, parts.number(begin + i)),
                   there = select(begin + i < parts.count, rows(w), u32(0));
         const auto number = [&](int which, float none) {
@@ -155,7 +159,7 @@ void AttentionParts::add(const AttentionWork& w, const Range& parts, f32 exponen
       const RegisterTile<f32> before = most.value();
       RegisterTile<f32> greatest = before;
       for (const Sums& one : some) greatest = max(greatest, one.most);
-      // A row that sees no key has -inf, which cannot be a reference.
+      // The greatest score is -inf if the row sees no key; 0 then serves as the reference.
       const RegisterTile<f32> reference = select(greatest == -INFINITY, f32(0), greatest);
       const auto weight = [&](const RegisterTile<f32>& of) {
         return exp2((of - reference) * exponent, Approx::yes);

@@ -1,5 +1,5 @@
-// The parts of a block of queries whose keys several CTAs divide: each CTA stores the sums of its part in
-// memory, and the CTA with the last part completes them.
+// Adds up the parts of a block of queries when several CTAs divide its keys. Each CTA stores the sums of its
+// part in memory, and the CTA with the last part completes the result.
 #pragma once
 
 #include <functional>
@@ -11,40 +11,40 @@
 
 namespace ptxbuilder::kernels {
 
-// The parts are added in the order of their keys, so that results are reproducible bit for bit. A CTA waits
-// only for CTAs that begin before it, so the grid may have any size. A CTA stores at most two parts: one that
-// is not the first part of a head's keys, and the first part of another head's keys. `group`, if above 0, is
-// a number of parts: the CTA with the last part of each group adds up that group, and the CTA with the last
-// part of all adds up only the groups, so that several CTAs share the addition of large parts. The memory
-// belongs to the launch, so two launches that overlap need separate memory. The memory may initially hold
-// anything. A 64-bit mark, which memory does not contain by chance, shows that a part is present, and is
-// cleared when the part is taken.
+// Parts are added in the order of their keys, so that results are reproducible bit for bit. A CTA waits only
+// for CTAs with lower numbers, so the grid may have any size. A CTA stores at most two parts: a part of one
+// head that is not the head's first, and the first part of another head. If `group` is not 0, parts form
+// groups of this size: the CTA with the last part of a group adds up the group, and the CTA with the very
+// last part adds up only the groups. Several CTAs thus share the addition of large parts. Launches that
+// overlap need separate memory. Its initial contents do not matter: a 64-bit mark, which memory does not
+// contain by chance, tells that a part is present, and the CTA that takes the part clears its mark.
 class AttentionParts {
  public:
-  // Several warpgroups that hold columns of the same rows are numbered from 0.
+  // `columns` is the number of columns that this warpgroup holds. If several warpgroups hold columns of the
+  // same rows, `number` tells them apart, starting at 0.
   AttentionParts(int columns, const AttentionSizes& sizes, gptr<f32> memory, u32 number = 0, int group = 0);
 
-  // Returns the bytes of memory for `ctas` CTAs; a head has `queries` queries.
+  // Returns the size of the memory in bytes, for `ctas` CTAs and heads of `queries` queries.
   static size_t bytes(const AttentionOperation& o, int64_t queries, int64_t ctas);
 
-  // The sums for rows of queries: the greatest score of each row, the sum of its weights relative to the
-  // weight of that score, and the sums of weights times values.
+  // The sums for rows of queries: the greatest score (`most`), the sum of the weights relative to the weight
+  // of this score (`total`), and the sums of weights times values.
   struct Sums {
     RegisterTile<f32> most, total, values;
   };
   // Stores the sums of this part. `most` and `total` have the layout of the accumulator's rows. All threads
-  // of the consumer must call it, after wgmma_wait(0).
+  // of the consumer must call this function, after wgmma_wait(0).
   void give(const AttentionWork& w, const RegisterTile<f32>& most, const RegisterTile<f32>& total,
             const Accumulator& values) const;
-  // Adds up a group if this part is its last. If parts have groups, the consumer of each part must call this
-  // after give(). `exponent` turns scores into exponents of two.
+  // Adds up a group if this part is the last of the group. If parts have groups, the consumer of every part
+  // must call this function after give(). `exponent` is the factor that turns scores into exponents of two.
   void add_group(const AttentionWork& w, f32 exponent) const;
-  // Waits for the other parts, and runs `body` for some rows at a time, beginning at row `first` of the
-  // block. The CTA with the last part calls this.
+  // Waits for the other parts, and runs `body` for rows_at_once() rows at a time, beginning at row `first` of
+  // the block. The CTA with the last part calls this function.
   void complete(const AttentionWork& w, f32 exponent,
                 const std::function<void(u32 first, const Sums& sums)>& body) const;
-  // complete() processes rows_at_once() rows at a time; is_first_of() returns whether a thread holds a row's
-  // first column.
+  // rows_at_once() returns how many rows complete() processes at a time. is_first_of() returns whether the
+  // thread holds the first column of a row.
   int rows_at_once() const { return layout().rows(); }
   pred is_first_of(u32 row) const;
 
@@ -52,15 +52,17 @@ class AttentionParts {
   RegisterLayout layout() const;
   bool has_whole_rows() const;
   u32 rows(const AttentionWork& w) const { return min(w.queries - w.row, kConsumerRows); }
-  // Place `n` holds the sums of rows, and a few numbers for each row.
+  // The memory is divided into places. These functions return the sums in place `n`, and the numbers that it
+  // holds for each row.
   GlobalTensor<f32, 2> values_of(u32 n, u32 rows) const;
   GlobalTensor<f32, 1> numbers_of(u32 n, u32 rows, int which) const;
-  // Groups have their own marks, which follow the marks of all places.
+  // The marks of groups follow the marks of all places.
   u32 places() const { return nctaid_x() * kPartsOfCta; }
   gmem mark_of(u32 n) const;
-  // Returns the place of a part of the same block of queries.
+  // Returns the place of another part of the same block of queries.
   u32 place_of(const AttentionWork& w, u32 part) const;
-  // Some parts of a block of queries, in the order of their keys, and the position of their first mark.
+  // A selection of the parts of a block of queries, in the order of their keys. `number` returns the number
+  // of the i-th part, and `first_mark` is the position of the marks.
   struct Range {
     u32 count;
     std::function<u32(u32 i)> number;
@@ -74,7 +76,7 @@ class AttentionParts {
   const AttentionSizes& sizes_;
   static constexpr int kPartsOfCta = 2;
   int columns_, group_;
-  u32 most_rows_;  // rows of a block
+  u32 most_rows_;  // most rows in a block
   gptr<f32> values_, numbers_;
   gmem marks_;
 };

@@ -1,4 +1,4 @@
-// Loads the queries of each consumer, and the blocks of keys and values.
+// Loads the queries of the consumers, and the blocks of keys and values.
 #pragma once
 
 #include "kernels/attention/pages.h"
@@ -9,15 +9,15 @@
 
 namespace ptxbuilder::kernels {
 
-// Returns the batch in a tensor's map. Packed sequences are in one batch; `offsets` are the offsets of its
-// rows.
+// Returns the batch coordinate of the work in a tensor map. If `offsets` are set, the tensor's rows are
+// packed, and all sequences are in batch 0.
 inline u32 batch_of_tensor(const std::optional<gptr<u32>>& offsets, const AttentionWork& w) {
   return offsets ? u32(0) : w.batch;
 }
 
 class QueryLoader {
  public:
-  // `loaded` and `multiplied` have a barrier for each stage of `places`.
+  // `loaded` and `multiplied` must have a barrier for each stage of `places`.
   QueryLoader(const AttentionOperation& o, const AttentionTile& t, const SharedTile& places,
               const Barriers& loaded, const Barriers& multiplied, const AttentionSizes& sizes,
               const Parameters& p)
@@ -58,10 +58,10 @@ class QueryLoader {
   const AttentionSizes& sizes_;
   TensorMap Q_;
   Phases multiplied_;
-  Var<u32> place_;  // the place of the first consumer's queries
+  Var<u32> place_;  // the stage for the first consumer's queries
 };
 
-// Loads columns of a block of keys, or of their values, from contiguous memory or from pages.
+// Loads blocks of keys or values, or some of their columns, from contiguous memory or from pages.
 class BlockLoader {
  public:
   BlockLoader(const AttentionOperation& o, const AttentionTile& t, const AttentionSizes& sizes,
@@ -100,12 +100,12 @@ class AttentionProducer {
         keys_(roles.loaded_keys().producer()),
         values_(roles.loaded_values().producer()) {}
 
-  // Loads the block of keys that is taken first.
+  // Loads the block of keys that is processed first.
   void begin(const AttentionWork& w) {
     RegionChain chain;
     load_keys(w, KeyBlocks(t_, w).at(0), chain);
   }
-  // Loads the other blocks; keys are loaded earlier than values.
+  // Loads the other blocks. The keys of a block are loaded one block ahead of its values.
   void finish(const AttentionWork& w) {
     const KeyBlocks blocks(t_, w);
     RegionChain chain;
@@ -116,7 +116,7 @@ class AttentionProducer {
     });
     values(blocks.count() - 1);
   }
-  // Lends stages of values for O.
+  // Lends stages of the ring of values to the consumers, which store O through them.
   void lend() {
     for (int i = 0; i < t_.places(); ++i) values_.lend();
   }

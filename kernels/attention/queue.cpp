@@ -3,10 +3,10 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr uint32_t kBeyond = uint32_t{1} << 31;  // a row outside every tensor
+constexpr uint32_t kBeyond = uint32_t{1} << 31;  // a row beyond all queries
 constexpr int kPlaces = 4, kNumbers = 12;
 
-// Encodes work as numbers from which read() restores it.
+// Encodes work as numbers. read() decodes them.
 std::vector<u32> numbers_of(const AttentionWork& w) {
   std::vector<u32> all = {w.row, w.head, w.batch, w.queries, w.keys, w.first_query, w.first_key};
   if (const std::optional<KeyPart>& p = w.part)

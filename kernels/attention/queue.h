@@ -1,4 +1,4 @@
-// Passes the next block of queries to the threads of a CTA that stays.
+// Passes blocks of queries to the threads of a persistent CTA.
 #pragma once
 
 #include "kernels/attention/work.h"
@@ -6,21 +6,23 @@
 
 namespace ptxbuilder::kernels {
 
-// One thread of a CTA finds its blocks of queries some rounds before they are needed, and announces each one
-// in shared memory, because finding a block takes several divisions, for which products would otherwise wait.
-// The last block that it announces is after all queries.
+// Finding a block takes several divisions, and products would have to wait for them. Therefore one thread of
+// a CTA finds the blocks of queries several rounds in advance, and announces each block in shared memory. The
+// last block that it announces is beyond all queries and marks the end.
 class WorkQueue {
  public:
-  // `readers` is the number of arrivals that hand back a place; each arrival is that of a thread or of a
-  // warp.
+  // `readers` is the number of threads or warps that read each announcement and confirm it with done().
   WorkQueue(Kernel& kernel, int readers);
 
-  // Announces, in each round, the result of work() while has_next() returns true. One thread must call this.
+  // Calls work() and announces the result, once per round, as long as has_next() returns true. One thread
+  // must call this function.
   void announce(const std::function<pred(u32 round)>& has_next,
                 const std::function<AttentionWork()>& work) const;
-  // Returns this CTA's work in a round once it is announced. It may be called again until done() is called.
+  // Waits for the announcement of a round, and returns the CTA's work in this round. May be called repeatedly
+  // before done().
   AttentionWork read(const AttentionSizes& sizes, u32 round) const;
-  // Hands back a round's place. The thread that represents a reader must call it.
+  // Confirms that a reader has read a round's announcement, so that its memory may be reused. All threads of
+  // the reader may call this function; only threads for which `stands` is true confirm.
   void done(u32 round, pred stands) const;
 
  private:

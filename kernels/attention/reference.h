@@ -1,4 +1,4 @@
-// Computes the expected O and logarithms of attention, in float64.
+// Computes the expected O and lse of attention in float64.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 
 namespace ptxbuilder::kernels {
 
-// The rows of Q and K that form one sequence, in all heads of a batch.
+// A sequence: the range of rows of Q, and of K, that belong to it in all heads of a batch.
 struct AttentionSequence {
   size_t batch, queries, keys, first_query = 0, first_key = 0;
 };
 
-// Pages of caches in an arbitrary order, with one additional page that belongs to no batch.
+// Assigns pages of a cache to batches in a scrambled order. One additional page belongs to no batch.
 class AttentionPages {
  public:
   AttentionPages(const std::vector<AttentionSequence>& sequences, const command::Fields& f)
@@ -32,7 +32,7 @@ class AttentionPages {
     if (!is_permuted_) return at;
     size_t step = all / 2 + 1;
     while (std::gcd(step, all) != 1) ++step;
-    return 1 + at * step % all;  // the page that belongs to no batch is the first
+    return 1 + at * step % all;  // page 0 belongs to no batch
   }
 
  private:
@@ -40,18 +40,18 @@ class AttentionPages {
   size_t page_, each_, count_;
 };
 
-// Returns the mask of a query in a tree, which may have arbitrary bits.
+// Returns the mask of a query in a tree. Its bits are arbitrary.
 inline uint32_t tree_mask_of(const AttentionSequence& s, size_t query) {
   const auto number = static_cast<uint32_t>(s.batch + s.first_query + query + 1);
   return number * 0x9e3779b9U ^ number * 0x85ebca6bU >> 13;
 }
 
-// The tensors of a call. Each head of K and V, or each head of a page, has a scale.
+// The tensors of a call. Scales are for each head of K and V, or for each head of each page.
 struct AttentionTensors {
   const command::Tensor &q, &k, &v, &k_scale, &v_scale, &q_scale;
 };
 
-// Computes the expected row of O and its lse, in float64.
+// Computes expected elements of O and lse.
 class AttentionReference {
  public:
   AttentionReference(const AttentionTensors& tensors, DType output_type,
@@ -80,7 +80,8 @@ class AttentionReference {
         heads_in_rows_(static_cast<size_t>(f["heads_in_rows"])),
         rows_(heads_in_rows_ * q_.shape()[q_.shape().size() - 3]) {}
 
-  // Returns the keys that a query sees, as [first, second). The last query sees the last key.
+  // Returns the range [first, second) of keys that a query sees, apart from the mask of a tree. The last
+  // query sees the last key.
   std::pair<int64_t, int64_t> seen(const AttentionSequence& s, size_t query) const {
     const auto keys = static_cast<int64_t>(s.keys),
                last = static_cast<int64_t>(query) + keys - static_cast<int64_t>(s.queries);
@@ -93,8 +94,8 @@ class AttentionReference {
     return is_tree_ && bit >= 0 && (tree_mask_of(s, query) >> bit & 1) == 0;
   }
 
-  // Weights are rounded to the type of Q, and O to its own type; the remaining error is that of scores and
-  // exp2 in f32.
+  // Returns element `i` of O. The tolerance covers rounding weights to the type of Q, rounding O, and the
+  // error of scores and of exp2 in f32.
   command::Expected output(size_t i) const {
     const size_t columns = v_.shape()[0];
     const Row& r = row(i / columns);
@@ -104,18 +105,19 @@ class AttentionReference {
       sum += term, magnitude += std::abs(term), squares += term * term;
       if (r.weights[j] != 0) values += std::abs(value);
     }
-    // Half of the smallest number of the weights' type; in e4m3 the weights are multiplied by 2^4 or more
-    // (softmax.h).
+    // Half of the smallest positive number of the weights' type. In e4m3, weights have been multiplied by 2^4
+    // or more (softmax.h).
     const double least = q_.dtype() == DType::f16    ? 0x1p-25 * r.greatest_weight
                          : q_.dtype() == DType::e4m3 ? 0x1p-14 * r.greatest_weight
                                                      : 0;
-    // The rounding errors of many weights in e4m3 partly cancel: 4 is 7 standard deviations.
+    // The rounding errors of many e4m3 weights partly cancel, so that their sum is bounded by 4 times the
+    // root of the sum of squares, which is 7 standard deviations.
     const double rounded =
         q_.dtype() == DType::e4m3 ? std::min(magnitude, 4 * std::sqrt(squares)) : magnitude;
     return {sum, unit_roundoff(output_type_) * std::abs(sum) * 1.01 + unit_roundoff(q_.dtype()) * rounded +
                      magnitude * (4 * r.score_error + lost_of_sums()) + least * values + 0x1p-24};
   }
-  // `i` counts the queries of all heads, head by head.
+  // Returns element `i` of lse, where `i` counts the queries of all heads, head by head.
   command::Expected log_sum(size_t i) const {
     const size_t queries = rows_ / heads_in_rows_, head = i / queries;
     const Row& r = row(head / heads_in_rows_ * rows_ + i % queries * heads_in_rows_ + head % heads_in_rows_);
@@ -123,13 +125,14 @@ class AttentionReference {
   }
 
  private:
-  // Returns the share of a sum of magnitudes that the tensor core loses. It keeps about 14 bits of sums of
-  // e4m3 products, see lost_share() of matrix products.
+  // Returns the share of the sum of magnitudes that the tensor core may lose. Sums of e4m3 products have
+  // about 14 bits (see lost_share() in kernels/gemm/reference.h).
   double lost_of_sums() const {
     if (q_.dtype() != DType::e4m3) return 1e-5;
     return promotes_ ? 0x1p-12 : 0x1p-10;
   }
-  // Returns an element of K or V times its scale. Scales of pages are applied before elements are rounded.
+  // Returns an element of K or V times its scale. With scales of pages, the product is rounded to the type of
+  // Q.
   double scaled(const command::Tensor& t, const command::Tensor& scales, size_t place, size_t column) const {
     const double element = t[place * t.shape()[0] + column];
     const size_t heads = t.shape()[2], head = place / t.shape()[1] % heads;
@@ -138,18 +141,18 @@ class AttentionReference {
     const auto product = static_cast<double>(static_cast<float>(element) * static_cast<float>(scale));
     return decode(q_.dtype(), encode(q_.dtype(), product));
   }
-  // The row of a query of a head: its weight for each key that it sees, the rows of the keys' values, how
-  // much rounding in f32 may change its scores, and the logarithm of the sum by which the weights were
-  // divided.
+  // The results for a query of a head: its weight for each key that it sees, the rows of K and V that hold
+  // these keys, how much rounding in f32 may change its scores, and the logarithm of the sum by which the
+  // weights were divided.
   struct Row {
     std::vector<double> weights;
     std::vector<size_t> places;
     double score_error = 0, log_sum = -INFINITY;
-    double greatest_weight = 0;  // the greatest weight of any score before dropout; kernels round weights
-                                 // relative to it
+    double greatest_weight =
+        0;  // greatest weight that a score can have; kernels round weights relative to it
   };
-  // `i` counts the rows of Q in memory order. Threads request elements of O one after the other, so each
-  // thread stores the row that it computed last.
+  // Returns the results for row `i` of Q in memory order. Each thread requests the elements of O one after
+  // the other, so each caches the row that it computed last.
   const Row& row(size_t i) const {
     struct Kept {
       uint64_t reference = 0;
@@ -212,12 +215,13 @@ class AttentionReference {
   bool is_causal_, is_tree_, promotes_, has_page_scales_, packs_keys_;
   int64_t window_;
   double softcap_, scale_;
-  const command::Tensor* sinks_;  // one for each head; null if there are no sinks
+  const command::Tensor* sinks_;  // a sink for each head; null if there are none
   DropoutRule dropout_;
-  size_t heads_in_rows_, rows_;  // heads that are rows; rows of Q in a head, or in such a group of heads
+  size_t heads_in_rows_,
+      rows_;  // number of heads that are rows, and number of rows in a head of Q or in a group of such heads
   static inline std::atomic<uint64_t> count_ = 0;
-  const uint64_t number_ = ++count_;  // distinguishes references, since one may have the address of a former
-                                      // one
+  const uint64_t number_ =
+      ++count_;  // identifies this object, since a later object may have the same address
 };
 
 }  // namespace ptxbuilder::kernels

@@ -1,4 +1,5 @@
-// The state that the roles of attention's kernel share: memory for queries, and the rings of keys and values.
+// The state that the roles of an attention kernel share: the memory for queries, and the rings of keys and
+// values.
 #pragma once
 
 #include <numeric>
@@ -16,8 +17,9 @@ inline Swizzle widest_swizzle(int columns, int element_bytes = 2) {
   return bytes % 128 == 0 ? Swizzle128B : bytes % 64 == 0 ? Swizzle64B : Swizzle32B;
 }
 
-// The rows of a consumer as a box of the tensor of Q or O, if heads are rows. The coordinates are batches,
-// groups of such heads, queries, these heads, and columns beginning at `column`.
+// The rows of a consumer as a box of Q or O if heads are rows (AttentionOperation::heads_in_rows). The
+// dimensions of the tensor are batches, groups of heads, queries, the heads of a group, and columns. The box
+// begins at column `column`.
 struct BoxOfHeads {
   BoxOfHeads(const AttentionOperation& o, const SharedTile& tile, u32 column, int columns, u32 row, u32 head,
              u32 batch)
@@ -30,13 +32,14 @@ struct BoxOfHeads {
   std::vector<Slice> at;
 };
 
-// Makes a ring that TMA or, if `by_threads`, the threads of a warpgroup fill.
+// Returns a ring that is filled by TMA or, if `by_threads`, by the threads of a warpgroup.
 inline Pipeline ring(Kernel& k, int stages, const SharedTile& tile, int consumers, bool by_threads) {
   if (by_threads) return {k, stages, {tile}, consumers, ThreadProducers{1}};
   return {k, stages, {tile}, consumers};
 }
 
-// A ring that keys or values of e4m3 are loaded into; a warpgroup converts or transposes them from there.
+// A ring into which keys or values of e4m3 are loaded. A warpgroup reads them from this ring to convert or
+// transpose them.
 struct CacheRing {
   CacheRing(Kernel& k, const AttentionOperation& o, const AttentionTile& t, int columns, const char* name)
       : tile(k.shared(DType::e4m3, {t.bn, columns}, widest_swizzle(columns, 1), t.cache_stages, name)),
@@ -68,21 +71,26 @@ struct AttentionRoles {
           k.shared(o.type, {kConsumerRows, o.value_depth}, widest_swizzle(o.value_depth), t.consumers, "O"));
   }
 
-  SharedTile Q, K, V;           // Q has a stage for each consumer, followed by the second places
-  Barriers loaded, multiplied;  // each consumer's queries have been loaded; they are no longer needed
+  SharedTile Q, K,
+      V;  // Q has a stage for each consumer, and then a second stage for each if query_places is 2
+  Barriers loaded,
+      multiplied;  // for each stage of Q: its queries have been loaded; its queries are no longer needed
   Pipeline keys, values;
   std::optional<Turns> turns;
   std::optional<CacheRing> key_cache, value_cache;
-  std::optional<SharedTile> O;  // a place for each consumer, if Q and V are narrower than O
+  // The memory of O, with a stage for each consumer. It is set for e4m3 products, since elements of Q and V
+  // are then narrower than those of O.
+  std::optional<SharedTile> O;
 
-  // Return the tiles that data is loaded into from memory.
+  // These functions return the tiles and rings into which keys and values are loaded from memory.
   const SharedTile& loaded_K() const { return key_cache ? key_cache->tile : K; }
   const SharedTile& loaded_V() const { return value_cache ? value_cache->tile : V; }
   const Pipeline& loaded_keys() const { return key_cache ? key_cache->ring : keys; }
   const Pipeline& loaded_values() const { return value_cache ? value_cache->ring : values; }
 
  private:
-  // Returns the swizzle of Q. O is stored through a part of Q, unless CTAs stay or O has its own memory.
+  // Returns the swizzle of Q. It must also suit O, which may be stored through the memory of Q, unless O has
+  // its own memory.
   static Swizzle query_swizzle(const AttentionOperation& o) {
     return o.e4m3_products ? widest_swizzle(o.depth, 1) : widest_swizzle(std::gcd(o.depth, o.value_depth));
   }

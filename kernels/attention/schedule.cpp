@@ -31,7 +31,8 @@ void AttentionSchedule::each(const std::function<void(u32, const AttentionWork&)
 AttentionWork AttentionSchedule::work(u32 round) const {
   if (!tile_.stays()) return block(ctaid_x());
   AttentionWork w = queue_->read(sizes_, round);
-  // In rounds that go backwards, the blocks of one head end together.
+  // If a round runs backwards, the CTAs of a head end together, and so do not read from the first key
+  // together.
   if (tile_.ascending) w.ascending = (round & 1u) == 0u;
   return w;
 }
@@ -60,8 +61,8 @@ AttentionWork AttentionSchedule::block(u32 i) const {
   u32 row = (i % blocks_) * tile_.bm(), head = i / blocks_;
   if (sizes_.query_offsets) return work_of_sequence(sizes_, row, head % sizes_.heads, head / sizes_.heads);
   if (const std::optional<u32>& together = sizes_.heads_in_wave) {
-    // If the last group has fewer than three quarters of the heads of a group, its heads join the previous
-    // group.
+    // If the last group would have fewer than three quarters of a group's heads, they are added to the
+    // previous group.
     const u32 last = max((heads_ + *together / 4) / *together, 1) - 1;
     const u32 group = min(i / (*together * blocks_), last), first = group * *together,
               at = i - first * blocks_;

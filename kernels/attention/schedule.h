@@ -1,4 +1,4 @@
-// Determines which queries a CTA processes, and when.
+// Determines which blocks of queries a CTA processes, and in which order.
 #pragma once
 
 #include <functional>
@@ -7,34 +7,35 @@
 
 namespace ptxbuilder::kernels {
 
-// A CTA processes one block of queries, or one after the other if CTAs stay. The blocks of a head are
-// neighbours, so that CTAs share the head's keys in L2. With a causal mask the longest blocks come first,
-// within the heads that are processed together, and every second round of CTAs goes backwards, so that a CTA
-// that had a long block gets a short one next. For packed sequences, whose lengths only the device knows,
-// CTAs that stay take blocks from the counter of an AttentionOrder. CTAs that divide keys process the work
-// that an AttentionDivision assigns.
+// A CTA processes one block of queries, or several if CTAs stay resident. The blocks of a head are adjacent,
+// so that CTAs share the head's keys in L2. With a causal mask, the longest blocks come first among the heads
+// that are processed together. Every second round of CTAs runs backwards, so that a CTA with a long block
+// gets a short one next. The lengths of packed sequences are known only on the device, so persistent CTAs
+// take blocks from the counter of an AttentionOrder. CTAs that divide keys process the work that an
+// AttentionDivision assigns.
 class AttentionSchedule {
  public:
-  // `queue` is given if CTAs stay. Among the threads that request work, those for which `answers` is true
-  // confirm the read.
+  // `queue` must be set if CTAs stay resident. Among the threads that read work from the queue, those for
+  // which `answers` is true confirm that they have read it.
   AttentionSchedule(const AttentionTile& tile, const AttentionSizes& sizes,
                     const std::optional<WorkQueue>& queue, pred answers);
 
-  // Runs `body` for each round in which this CTA has work, beginning with round 0.
+  // Runs `body` for each round in which this CTA has work, starting with round 0.
   void each(const std::function<void(u32 round, const AttentionWork&)>& body) const;
-  // Returns the work of a round. If there is no work, the result is outside the tensors, or has no queries
-  // and keys.
+  // Returns the work of a round. If there is none, the result is outside the tensors, or has no queries and
+  // keys.
   AttentionWork work(u32 round) const;
 
-  // Announces work. In a CTA that stays, one thread that is not a reader must call this; if CTAs divide keys,
-  // a warp must.
+  // Announces work. If CTAs stay resident, one thread that is not a reader must call this function; if CTAs
+  // divide keys, all lanes of a warp must.
   void announce() const;
 
-  // Returns the grid's rule (launch_rule.h).
+  // Returns the rule for the grid (launch_rule.h).
   static std::string grid(const AttentionTile& tile, int sms);
 
  private:
-  // index() returns the number of a round's block, and block() the block's work.
+  // index() returns the number of the block of queries that this CTA processes in a round. block() returns
+  // the work for a block.
   u32 index(u32 round) const;
   AttentionWork block(u32 index) const;
   void announce_from_counter(gptr<u32> order) const;
@@ -43,7 +44,7 @@ class AttentionSchedule {
   const std::optional<WorkQueue>& queue_;
   pred answers_;
   const AttentionTile& tile_;
-  u32 blocks_, heads_;  // blocks of a head; heads of all batches
+  u32 blocks_, heads_;  // number of blocks per head, and number of heads in all batches
 };
 
 }  // namespace ptxbuilder::kernels

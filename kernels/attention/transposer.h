@@ -1,5 +1,5 @@
-// Products of e4m3 read values along the keys, so the transposer transposes blocks of values, and weights
-// follow its order of keys.
+// Transposes blocks of e4m3 values, because products of e4m3 read values along the keys. The transposition
+// permutes the keys, and weights have to follow the same permutation.
 #pragma once
 
 #include <numeric>
@@ -12,16 +12,17 @@
 
 namespace ptxbuilder::kernels {
 
-// A warpgroup takes the blocks in the order in which TMA loads them, and fills the ring that consumers read.
+// A warpgroup transposes the blocks in the order in which TMA loads them, and fills the ring that consumers
+// read.
 //
-// The elements of ldmatrix.trans are pairs of adjacent columns of V: lane 4 g + t gets columns 2 g and 2 g +
-// 1 of keys 2 t and 2 t + 1. From two matrices of 8 keys it gets four keys, which become four adjacent bytes
-// in a row of V^T:
+// An element of ldmatrix.trans is a pair of adjacent columns of V. Lane 4 g + t receives columns 2 g and 2 g
+// + 1 of keys 2 t and 2 t + 1. Two matrices of 8 keys each give the lane four keys, which become four
+// adjacent bytes in a row of V^T:
 //
 //   place in a row of V^T   0 1 2 3   4 5  6  7   8 9 10 11  12 13 14 15
 //   key                     0 1 8 9   2 3 10 11   4 5 12 13   6  7 14 15
 //
-// A lane of a consumer holds the scores of the same four keys (in_transposed_order()).
+// These are the keys whose scores one lane of a consumer holds (see in_transposed_order()).
 class ValueTransposer {
  public:
   explicit ValueTransposer(const AttentionRoles& roles)
@@ -46,17 +47,18 @@ class ValueTransposer {
       for (int i = 0; i < loads_.accesses(); i += at_once)
         transpose(from_[from.index()], to_[to.index()].address(), i, at_once);
     });
-    bar_warp_sync(0xffffffff);  // all lanes have read the stage before one lane hands it back
+    bar_warp_sync(0xffffffff);  // all lanes must have read the stage before one lane releases it
     loaded_.release(from);
     filled_.commit(to);
   }
 
  private:
   static constexpr int kThreads = 128, kWarps = 4;
-  static constexpr int kKeys = 16, kColumns = 32;  // per ldmatrix.x4
-  static constexpr int kAtOnce = 4;                // ldmatrix.x4 at a time, with 4 registers each
+  static constexpr int kKeys = 16, kColumns = 32;  // keys and columns per ldmatrix.x4
+  static constexpr int kAtOnce = 4;                // number of ldmatrix.x4 at a time, with 4 registers each
 
-  // Transposes the results of `count` ldmatrix.x4, beginning with number `i`.
+  // Loads with `count` ldmatrix.x4 instructions, beginning with number `i`, and stores the results
+  // transposed.
   void transpose(const TileView& from, smem to, int i, int count) const {
     const std::vector<u32> words = load(loads_, from, thread_, i, count);
     const auto store_columns = [&](const TiledCopy& stores, u32 bytes) {
@@ -70,14 +72,15 @@ class ValueTransposer {
     store_columns(second_stores_, second_);
   }
 
-  // The warps share the keys of a block, in units of an ldmatrix, and also share its columns if there are too
-  // few units.
+  // These functions divide a block among the warps: by keys, in units of an ldmatrix, and also by columns if
+  // there are fewer units of keys than warps.
   int warps_along_keys() const { return std::gcd(to_.cols() / kKeys, kWarps); }
   int warps_along_columns() const { return kWarps / warps_along_keys(); }
   int units_of_keys() const { return to_.cols() / kKeys / warps_along_keys(); }
   int units_of_columns() const { return to_.rows() / kColumns / warps_along_columns(); }
 
-  // Returns the copy that loads. It counts elements down the columns: keys first, and then pairs of columns.
+  // Returns the copy that loads a block. It numbers elements along the keys first, and then along the pairs
+  // of columns.
   TiledCopy load_copy() const {
     const int keys = to_.cols(), along = warps_along_keys(), across = warps_along_columns();
     const int pairs = kColumns / 2 * keys;
@@ -86,9 +89,9 @@ class ValueTransposer {
                         {{2, keys, kKeys, pairs}, {1, 8, 8 * keys, kKeys * along, pairs * across}}),
             from_.layout()};
   }
-  // Returns the copy that stores. Each lane stores the even or the odd columns. To avoid bank conflicts
-  // between rows of V^T that are stored together, lanes of the lower eight columns and lanes of the upper
-  // eight store different ones.
+  // Returns one of the two copies that store a block. In each copy, a lane stores either even or odd columns.
+  // Lanes of the lower eight columns and of the upper eight columns store columns of opposite parity, to
+  // avoid bank conflicts between rows of V^T.
   TiledCopy store_copy(int odd) const {
     const int columns = to_.rows(), along = warps_along_keys(), across = warps_along_columns();
     const ComposedLayout& all = to_.layout();
@@ -100,16 +103,16 @@ class ValueTransposer {
             from_first};
   }
 
-  SharedTile to_, from_;  // the elements of `from_` are pairs of columns
+  SharedTile to_, from_;  // an element of from_ is a pair of columns
   Consumer loaded_;
   Producer filled_;
   u32 thread_;
   TiledCopy loads_, first_stores_, second_stores_;
-  u32 first_, second_;  // the bytes of two registers that form the register of the first and of the second
-                        // store
+  u32 first_,
+      second_;  // prmt selectors: the bytes of two registers that the first and the second store write
 };
 
-// Returns weights, or any tile of scores, as operand A in registers, in the transposer's order of keys.
+// Returns a tile of weights as operand A in registers, with the keys in the transposer's order.
 inline RegisterTile<f32> in_transposed_order(const RegisterTile<f32>& scores) {
   return RegisterTile<f32>::of(wgmma_8bit(scores.cols()), [&](int i) {
     const int pair = i % 2, keys = i / 2 % 2, row = i / 4 % 2, matrices = i / 8;

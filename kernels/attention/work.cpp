@@ -23,7 +23,7 @@ AttentionSizes::AttentionSizes(const AttentionOperation& o, const AttentionTile&
 
 KeyBlocks::KeyBlocks(const AttentionTile& t, const AttentionWork& work)
     : first(0), end(0), first_unmasked(0), end_unmasked(0), ascending(work.ascending) {
-  // Returns the key at which a query's keys end (exclusive) or begin.
+  // Returns the end, or the beginning, of the range of keys that the query of a row sees.
   const auto limit = [&](u32 row, s32 from) {
     return u32(min(max(s32(row / work.heads_in_rows) + from, 0), s32(work.keys)));
   };
