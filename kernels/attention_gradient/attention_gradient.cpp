@@ -10,11 +10,11 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr size_t kZeros = 512;  // size in bytes of a substitute for a tensor without rows
+constexpr size_t kZeros = 512;  // bytes of zeros that replace a tensor without rows
 
-// The kernels that run before and after the plan's kernel.
+// The kernels that run before (`sums`) and after (`queries`, `sinks`) the plan's kernel.
 struct AttentionGradientMore {
-  runtime::LoadedKernel *sums, *queries, *sinks;  // `sinks` is set only if it is needed
+  runtime::LoadedKernel *sums, *queries, *sinks;  // sinks is null if it is not needed
 };
 
 struct AttentionGradientTraits {
@@ -25,11 +25,11 @@ struct AttentionGradientTraits {
   static constexpr char kName[] = "attention_gradient";
   static constexpr int64_t kUnit = 16;
   static constexpr size_t kWords = kAttentionGradientTextWords, kFormWords = kAttentionGradientFormWords;
-  static bool is_tile(const std::string&) { return false; }  // no tile is stored in a file
+  static bool is_tile(const std::string&) { return false; }  // tile files hold no tiles for gradients
   static AttentionGradientTile parse(const std::string& tile) { throw Error("no tile is kept: " + tile); }
 };
 
-// The part of the workspace that the kernels share.
+// The layout of the workspace, which the kernels share.
 struct Shared {
   Shared(const AttentionGradientTile& tile, const AttentionGradientOperation& o, const AttentionSize& s,
          int64_t query_rows)
@@ -41,16 +41,17 @@ struct Shared {
               (o.deterministic ? static_cast<size_t>(count_of_turns(tile, rows)) * sizeof(uint32_t) : 0)) {}
 
   int64_t rows;
-  size_t numbers, turns, bytes;  // offsets after dQ's sums; the total
+  size_t numbers, turns,
+      bytes;  // offsets of the numbers and of the turns, which follow the sums of dQ; total size
 };
 
-// Distributes the work over CTAs so that SMs finish at about the same time. The unit is the time of a CTA for
-// a block of keys that all queries see, for all heads of a group. The factors were measured: with clusters of
-// 4, an H100 leaves SMs idle.
+// Chooses t.ctas and t.heads_first so that SMs finish at about the same time. Times are in units of the time
+// that a CTA takes for a block of keys that all queries see, over all heads of a group. The factors were
+// measured. With clusters of 4, an H100 leaves SMs idle.
 void spread(AttentionGradientTile& t, const AttentionGradientOperation& o, const AttentionSize& s,
             int multiprocessors) {
-  constexpr double kOfCausal = 0.53;      // share of the work that remains if the longest CTAs come first
-  constexpr int64_t kL2Bytes = 40 << 20;  // assumed share of the 50 MB
+  constexpr double kOfCausal = 0.53;      // relative time with a causal mask if the longest CTAs come first
+  constexpr int64_t kL2Bytes = 40 << 20;  // bytes of the 50 MB L2 that are assumed to be available
   if (o.packed) return;
   const int64_t key_heads = s.heads / std::max<int64_t>(s.group, 1) * s.batches,
                 blocks = (s.keys + t.bn() - 1) / t.bn() * key_heads;
@@ -61,7 +62,7 @@ void spread(AttentionGradientTile& t, const AttentionGradientOperation& o, const
     const double time = factor / ctas * (o.causal ? std::max(1.0, kOfCausal * rounds) : std::ceil(rounds));
     if (time < least) least = time, t.ctas = ctas;
   }
-  // Processing all heads at once requires that Q, dO and the sums of dQ fit into L2.
+  // All heads can be processed at once only if Q, dO and the sums of dQ fit in L2.
   const int64_t bytes_of_head = s.queries * o.depth * (2 * size_of(o.type) + size_of(DType::f32));
   t.heads_first = o.causal && !o.deterministic && key_heads * t.ctas * bytes_of_head <= kL2Bytes;
 }
@@ -94,7 +95,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
   AttentionGradientMore more_of(const PlacedAttentionGradient& g,
                                 const AttentionGradientTile& of_plan) override {
     AttentionGradientTile tile = of_plan;
-    tile.ctas = 1, tile.heads_first = false;  // only the plan's kernel has these settings
+    tile.ctas = 1, tile.heads_first = false;  // these settings apply only to the plan's kernel
     const auto loaded = [&](auto& cache, const AttentionGradientOperation& any, auto&& make) {
       return &cache.get(any, tile, [&] {
         return std::make_unique<runtime::LoadedKernel>(
@@ -116,7 +117,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
   }
   Kernel make(const AttentionGradientOperation& operation, const AttentionGradientTile& tile) override {
     Kernel made = attention_gradient(operation, tile, score_);
-    // Such a form may need more registers than there are. A slow kernel is better than an error.
+    // These operations may need more registers than exist. A slow kernel is better than an error.
     if (operation.has_step() || operation.packed || score_.function)
       for (const char* advisory : {"spills", "stack"}) made.waive(advisory);
     return made;
@@ -138,7 +139,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
     const Shared shared(plan.tile, g.operation, g.size, p.query_rows);
     const bool packed = g.operation.packed;
     const runtime::LaunchOptions options = {.programmatic_dependent_launch = plan.tile.overlaps};
-    // Queues a launch whose arguments `add` adds.
+    // Queues a launch of `kernel`. `add` adds the arguments.
     const auto queue = [&](runtime::LoadedKernel& kernel, auto&& add) {
       SourcedArguments arguments(launches.sources(), kernel.signature().parameters.size());
       add(arguments);
@@ -180,7 +181,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
       number(to, g.size.queries), number(to, g.size.heads);
       packed ? sequences(to) : number(to, g.size.batches);
     };
-    // Results of packed sequences are written row by row.
+    // Adds the arguments of a result of packed sequences, which a kernel stores row by row.
     const auto packed_heads = [&](SourcedArguments& to, const Operand& t, size_t own_source) {
       to.add(source_of(t, own_source, p), [&] { return runtime::pointer(t.memory, t.type); });
       number(to, t.columns);

@@ -1,4 +1,4 @@
-// The gradients of attention, in one call on the host.
+// Computes the gradients of attention in one call on the host.
 //
 //   AttentionGradient gradient(*device);
 //   AttentionGradientArguments p;
@@ -19,43 +19,46 @@
 
 namespace ptxbuilder::kernels {
 
-// Computes dQ, dK and dV of what Attention computes. `grad` is the gradient of O; lse must be given, too. dK
-// and dV of a head of keys are the sums over the query heads that share it. If a query sees no key, its row
-// of dQ is 0; if no query sees a key, its rows of dK and dV are 0. lse may have a gradient, too: the results
-// are then the gradients of everything that depends on O and on lse. Gradients of sinks are computed if
-// requested. The user's own scores are set in AttentionGradientOptions. With packed sequences, a NaN or an
-// infinity in the first rows of a sequence, in any tensor, may affect the previous sequence.
+// The arguments of a backward pass, which computes dQ, dK and dV from the arguments and results of Attention.
+// `grad` is the gradient of O, and lse must be given. dK and dV of a head of keys are summed over the query
+// heads that share it. If a query sees no key, its row of dQ is 0; if no query sees a key, the key's rows of
+// dK and dV are 0. If lse_grad is given, the results include the effect of Q, K and V on lse. Gradients of
+// sinks are computed if dsinks is given. A user's function for scores is set in AttentionGradientOptions. If
+// sequences are packed, a NaN or an infinity in the first rows of a sequence, in any tensor, may affect the
+// previous sequence.
 //
-// The order in which blocks of keys are added to dQ is fixed only if the call is `deterministic`. Otherwise
-// two runs may differ in the last bits of dQ.
+// Blocks of keys are added to dQ in a fixed order only if the call is `deterministic`. Otherwise, two runs
+// may differ in the last bits of dQ.
 //
-// Aliasing: dQ, dK, dV and dsinks must not overlap anything. Placement follows the rules of Attention.
+// Aliasing: dQ, dK, dV and dsinks must not overlap each other or any other operand. Placement follows the
+// rules of Attention.
 struct AttentionGradientArguments : AttentionArguments {
-  DeviceHeads grad = {}, dq = {}, dk = {}, dv = {};  // placed like O, Q, K and V
-  runtime::View lse_grad = {};  // f32, with the shape of lse; without memory, lse has no gradient
-  runtime::View dsinks = {};    // f32, with the shape of sinks; without memory, it is not computed
+  DeviceHeads grad = {}, dq = {}, dk = {}, dv = {};  // have the shapes of O, Q, K and V
+  runtime::View lse_grad = {};  // f32, with the shape of lse; no memory: lse has no gradient
+  runtime::View dsinks = {};    // f32, with the shape of sinks; no memory: not computed
   bool deterministic = false;
 };
 
 // The options of an AttentionGradient, which apply to all of its calls.
 struct AttentionGradientOptions : CallOptions {
-  AttentionScore score = {};  // applied in all calls, as in AttentionOptions, with its gradient
+  AttentionScore score = {};  // the score of AttentionOptions, with its gradient; applied in all calls
 };
 
-// Stores kernels like Attention. A call uses three kernels, or four if it computes the gradient of sinks. The
-// workspace of a call holds, for each row of queries of each head, a sum for each column and two numbers, all
-// f32. Any thread may call it at any time, and several threads may do so at once.
+// Computes the gradients of attention, and caches kernels like Attention. A call launches three kernels, or
+// four if it computes the gradient of sinks. Its workspace holds, for each row of queries of each head, a sum
+// for each column and two numbers, all in f32. Any thread may call this object at any time, and several
+// threads may call it at once.
 class AttentionGradient {
  public:
-  // Throws Error if the options name a ptxas that does not exist. Calls are not tuned.
+  // Throws an Error if the options name a ptxas that does not exist. Calls are not tuned.
   explicit AttentionGradient(runtime::Device& device, AttentionGradientOptions options = {});
   ~AttentionGradient();
   AttentionGradient(AttentionGradient&&) noexcept;
   AttentionGradient& operator=(AttentionGradient&&) noexcept;
 
-  // Queues the call on the device. Throws Error that names the operand, the rule and the value.
+  // Queues the call on the device. Throws an Error that names the operand, the violated rule and the value.
   void operator()(const AttentionGradientArguments& arguments, Where where = Where::here());
-  // Returns the bytes of workspace that the call needs. Throws Error as the call does.
+  // Returns the size of the workspace that the call needs, in bytes. Throws an Error if operator() would.
   size_t workspace_bytes(const AttentionGradientArguments& arguments, Where where = Where::here());
 
  private:

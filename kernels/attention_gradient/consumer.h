@@ -1,4 +1,5 @@
-// A consumer of attention's gradient, which computes the weights of its keys or queries, and their products.
+// A consumer of attention's backward pass: computes the weights and slopes for its keys or queries, and
+// multiplies them.
 #pragma once
 
 #include "kernels/attention/dropout.h"
@@ -10,7 +11,7 @@
 
 namespace ptxbuilder::kernels {
 
-// Returns the transposed tile in the same registers: rows become columns.
+// Returns the transposed tile. It has the same registers, but a layout in which rows are columns.
 inline RegisterTile<f32> turned(const RegisterTile<f32>& x) {
   const RegisterLayout& layout = x.layout();
   const TileExtent extent = {layout.cols(), layout.rows()};
@@ -80,7 +81,7 @@ class GradientConsumer {
   static constexpr int kKeys = AttentionGradientTile::kConsumerKeys;
   static constexpr float kLog2E = 1.4426950408889634f;
 
-  // Calls `work` with corresponding parts of the tiles of S^T and dP^T, one after the other.
+  // Calls `work` for each part of the tiles of S^T and dP^T, one after the other.
   template <class Work>
   void each_part(Work&& work) const {
     const int columns = part_columns(t_, bends_);
@@ -88,14 +89,14 @@ class GradientConsumer {
       work(TilePart{0, column, kKeys, columns});
   }
 
-  // Returns the first query of a part of a block, counted in the sequence.
+  // Returns the first query of a part of block `block`, counted in the sequence.
   u32 first_query(const TilePart& part, u32 block) const {
     const u32 query = block * t_.bm + part.col;
     return t_.shares_keys ? query + wg_ * queries_of_own_ : query;
   }
   u32 first_key() const { return w_.first_key + own_key_; }
 
-  // The form in which the user's functions see a part: each row is a query, and scores are scaled.
+  // Calls the user's functions for a part. The functions receive scaled scores, with a row for each query.
   class AuthorsScores {
    public:
     AuthorsScores(const GradientConsumer& c, const TilePart& part, u32 of_group, u32 block)
@@ -124,14 +125,14 @@ class GradientConsumer {
 
   TileView powers(const Stage& q) const { return r_.numbers[q.index()].cols(0, t_.bm); }
   TileView sums(const Stage& q) const { return r_.numbers[q.index()].cols(t_.bm, t_.bm); }
-  // Loads the numbers of a part's queries from a row of `numbers`.
+  // Loads the numbers for the queries of a part.
   RegisterTile<f32> of_queries(const TilePart& part, const TileView& numbers) const {
     const TileView own = t_.shares_keys ? numbers.cols(wg_ * queries_of_own_ + part.col, part.cols)
                                         : numbers.cols(part.col, part.cols);
     return load<f32>(own, wgmma_layout(kKeys, part.cols).reduced_cols());
   }
-  // Returns the weights of a part of the scores, with `shift` added to their exponents of two. A weight is 0
-  // if its query does not see its key.
+  // Returns the weights for a part of the scores. `shift` is added to the exponents of two. A weight is 0 if
+  // its query does not see its key.
   RegisterTile<f32> weights(const TilePart& part, const RegisterTile<f32>& scores,
                             const RegisterTile<f32>& shift, u32 block, bool hides) const {
     const RegisterLayout& layout = scores.layout();
@@ -140,8 +141,8 @@ class GradientConsumer {
     const RegisterTile<s32> key = astype<s32>(row_index(layout) + first_key());
     RegisterTile<pred> sees = key < s32(w_.keys);
     if (w_.visible || w_.window_start) {
-      // The limits include what a thread adds to its rows and columns; the other terms are constants, which
-      // need no registers.
+      // The row and column offsets of the thread are folded into the limits. The remaining offsets are
+      // constants and need no registers.
       const RegisterTile<s32> ahead =
           RegisterTile<s32>::of(layout, [&](int i) { return s32(layout.row(0, i) - layout.col(0, i)); });
       const s32 from = s32(first_query(part, block)) + astype<s32>(col_index(layout)).value(0) - key.value(0);
@@ -150,13 +151,13 @@ class GradientConsumer {
     }
     return select(sees, p, f32(0));
   }
-  // Returns the factor that turns scores into exponents of two.
+  // Returns the factor that turns the scores passed to weights() into exponents of two.
   f32 exponent() const {
     if (o_.softcap) return p_.get<f32>("softcap") * kLog2E;
     return score_.function ? f32(kLog2E) : scale_ * kLog2E;
   }
-  // Returns the factors by which the weights of a part are multiplied to obtain dS^T. Products of dropped
-  // weights do not count.
+  // Returns the factors by which the weights of a part are multiplied to obtain dS^T. For dropped weights,
+  // the products dP^T are replaced with 0.
   RegisterTile<f32> rises(const TilePart& part, const RegisterTile<f32>& sums,
                           const std::optional<KeptWeights>& kept = {}) const {
     RegisterTile<f32> x = load<f32>(products_, part);
@@ -164,19 +165,19 @@ class GradientConsumer {
     return x - broadcast(sums, x.layout());
   }
 
-  // Returns a function that returns the numbers of a part's queries. All numbers are loaded here, before the
-  // wait for products, unless they would need too many registers.
+  // Returns a function that returns the numbers for the queries of a part. All numbers are loaded here,
+  // before the wait for products, unless they would take too many registers.
   std::function<RegisterTile<f32>(const TilePart&)> numbers(const TileView& of) const {
     if (queries_of_own_ > 80) return [=, this](const TilePart& part) { return of_queries(part, of); };
     std::vector<RegisterTile<f32>> all;
     each_part([&](const TilePart& part) { all.push_back(of_queries(part, of)); });
     return [all](const TilePart& part) { return all[static_cast<size_t>(part.col / part.cols)]; };
   }
-  // P^T and dS^T, in the types and layouts in which they are multiplied.
+  // P^T and dS^T, in the type and the layout in which they are multiplied.
   struct Factors {
     RegisterTile<T> p, ds;
   };
-  // Computes the factors in the registers of S^T and dP^T.
+  // Computes P^T and dS^T in the registers of S^T and dP^T.
   Factors factors(u32 block, const Stage& q, bool hides) {
     const auto power = numbers(powers(q));
     wgmma_wait(1);
@@ -191,11 +192,11 @@ class GradientConsumer {
     const RegisterTile<T> p = astype<T>(load<f32>(scores_));
     return {p, astype<T>(load<f32>(products_))};
   }
-  // Computes the same factors if the scores are the user's own, if s becomes softcap tanh(s / softcap), or if
-  // weights are dropped. It proceeds part by part after both products are complete, since derivatives need
-  // the original scores, and registers have no room for all of them.
+  // Computes P^T and dS^T if there is a user's function for scores, a softcap or dropout. Derivatives need
+  // the original scores, and registers cannot hold all of them in addition, so the computation proceeds part
+  // by part after both products are complete.
   Factors bent_factors(u32 of_group, u32 block, const Stage& q, bool hides) {
-    std::optional<KeptWeights> kept;  // computed during the products
+    std::optional<KeptWeights> kept;  // the kept weights are determined during the products
     if (dropout_) {
       const TilePart all = {0, 0, kKeys, queries_of_own_};
       kept = dropout_->kept(scores_.layout(), first_query(all, block), first_key(), true);
@@ -236,11 +237,12 @@ class GradientConsumer {
       multiply(block_of_all, q, g, factor);
   }
 
-  // Multiplies P and dS by all columns and, for dQ, multiplies both consumers' dS of the previous block.
-  // These were stored long ago, so neither consumer waits for the other, and one multiplies while the other
-  // computes weights.
+  // Adds the products of P and dS to dV and dK, and multiplies the dS of both consumers for the previous
+  // block to obtain the addends of dQ. The previous dS were stored long ago, so neither consumer waits for
+  // the other, and one multiplies while the other computes weights.
   void multiply(u32 block, const Stage& q, const Stage& g, const Factors& factor) {
-    // Slopes that are not yet narrowed would occupy registers during the product, which lacks registers.
+    // Rounds and stores dS before the product if unrounded slopes would take registers that the product
+    // needs.
     const bool gives_first = bends_ || t_.bm == 80;
     if (gives_first) give_slopes(factor.ds);
     wgmma_group([&] { mma(dV_, factor.p, r_.dO[g.index()].transposed()); });
@@ -261,8 +263,8 @@ class GradientConsumer {
     store(r_.dS[s].cols(own_key_, kKeys).transposed(), ds);
     given_slopes_->commit(s);
   }
-  // Writes zeros in place of the slopes of the block before the first one, since ptxas does not allow a
-  // conditional product while others run.
+  // Stores zeros as the dS of a block before the first. The product for dQ thus needs no condition, which
+  // ptxas would not allow while other products run.
   void begin_slopes() {
     if (given_slopes_) give_slopes(RegisterTile<T>(T(f32(0)), scores_.layout()));
   }
@@ -277,7 +279,8 @@ class GradientConsumer {
       });
   }
 
-  // Multiplies P and dS, which both consumers have stored, by this consumer's half of the columns.
+  // Stores this consumer's P and dS, and multiplies the P and dS of both consumers by this consumer's half of
+  // the columns.
   void multiply_shared(u32 block, const Stage& q, const Stage& g, const Factors& factor) {
     const TileView P = (*r_.P)[stage_.value()], dS = r_.dS[stage_.value()];
     const u32 own = wg_ * queries_of_own_;
@@ -298,13 +301,14 @@ class GradientConsumer {
     stage_ = 1 - stage_.value();
   }
 
-  // One lane hands back the stage once all lanes of its warp have read its numbers.
+  // Releases a stage of Q after all lanes of the warp have read their numbers from it.
   void release_queries(const Stage& q) {
     bar_warp_sync(0xffffffff);
     queries_.release(q);
   }
 
-  // These functions return this consumer's parts: of keys and queries for S^T and dP^T, and of columns.
+  // These functions return this consumer's parts: own_keys() and own_queries() for S^T and dP^T, and half()
+  // for columns.
   TileView own_keys(const SharedTile& keys) const {
     const TileView all = keys[0];
     return t_.shares_keys ? all : all.rows(own_key_, kKeys);
@@ -319,7 +323,7 @@ class GradientConsumer {
     return all.cols(wg_ * columns, columns);
   }
 
-  // Multiplies this consumer's part of dS by K or, if dQ is transposed, of K^T by dS^T.
+  // Computes this consumer's part of the addends of dQ: dS K or, if the sums are transposed, K^T dS^T.
   void multiply_queries(const Stage& slopes) {
     const TileView dS = r_.dS[slopes.index()], K = r_.K[0];
     const u32 own = wg_ * t_.kPart;
@@ -334,7 +338,7 @@ class GradientConsumer {
     });
   }
 
-  // Adds the contribution of this block of keys to dQ's sums, in the order of the registers.
+  // Adds the products of this block of keys to the sums of dQ, or passes them to the warp that adds.
   void add_queries(u32 block) {
     if (!r_.dQ) return add_registers(block);
     for (int piece = 0; piece < sums_.pieces(); ++piece) {
@@ -355,15 +359,14 @@ class GradientConsumer {
           std::array<f32, 4>{x.value(i), x.value(i + 1), x.value(i + 2), x.value(i + 3)});
   }
 
-  // dK and dV are stored through the shared memory of K and V, which is free after all consumers have
-  // arrived.
+  // Stores dK and dV through the shared memory of K and V, which is free once both consumers have arrived.
   void finish() {
     if (r_.divided) return add_up();
     r_.exchanged.sync();
     const TileView key = result(r_.K), value = result(r_.V);
     store(key, astype<T>(load<f32>(dK_) * scale_));
     store(value, astype<T>(grown(load<f32>(dV_))));
-    if (o_.packed) {  // stored row by row, since a box would extend into the next sequence
+    if (o_.packed) {  // stored row by row, since a box could extend into the next sequence
       sync_warpgroup();
       const PackedHeads to = {w_.head, w_.row_of_key(w_.first_key + own_key_), w_.key_row + w_.keys};
       to.store(p_, "dK", load<T>(key), first_column(dK_)),
@@ -372,8 +375,8 @@ class GradientConsumer {
     }
     store_results(key, first_column(dK_), value, first_column(dV_));
   }
-  // Adds up the sums of the CTAs that divide a group, each of which holds one part. The parts are exchanged
-  // through the shared memory of K and V, and of Q and dO.
+  // Adds up dK and dV over the CTAs that divide a group, and stores the results. The sums are exchanged
+  // through the shared memory of K and V and that of Q and dO.
   void add_up() {
     const DividedGroup& divided = *r_.divided;
     const RegisterTile<f32> dK = divided.dK.add(dK_, r_.K[0].address()),
@@ -382,7 +385,7 @@ class GradientConsumer {
     store(key, astype<T>(dK * scale_)), store(value, astype<T>(grown(dV)));
     store_results(key, divided.dK.first_column(), value, divided.dV.first_column());
   }
-  // Returns dV multiplied by the factor of kept weights, which is applied here to all of them at once.
+  // Returns dV times the factor of kept weights, which is applied here once instead of to each weight.
   RegisterTile<f32> grown(const RegisterTile<f32>& dV) const {
     return o_.dropout ? dV * Dropout::factor(p_) : dV;
   }
@@ -398,7 +401,7 @@ class GradientConsumer {
     cp_async_bulk_wait_group(0);
   }
 
-  // Returns the shared memory from which this consumer's keys, or columns, of a result are stored.
+  // Returns the part of a tile through which this consumer stores its rows, or its columns, of a result.
   TileView result(const SharedTile& tile) const { return t_.shares_keys ? half(tile[0]) : own_keys(tile); }
   u32 first_column(const Accumulator& result) const { return t_.shares_keys ? wg_ * result.n() : u32(0); }
 
@@ -410,21 +413,21 @@ class GradientConsumer {
   const GradientWork& w_;
   const Parameters& p_;
   GradientFragments sums_;
-  u32 wg_, own_key_;    // the consumer's number; its first key in the block
-  int queries_of_own_;  // number of queries of a block for which it computes weights
+  u32 wg_, own_key_;    // number of this consumer; its first key in the block
+  int queries_of_own_;  // queries of a block for which this consumer computes weights
   Consumer queries_, gradients_;
-  Accumulator scores_, products_, dK_, dV_, dQ_;  // S^T, dP^T
+  Accumulator scores_, products_, dK_, dV_, dQ_;  // scores_ holds S^T, and products_ holds dP^T
   f32 scale_;
-  std::optional<f32> of_cap_;       // the scale divided by the softcap
+  std::optional<f32> of_cap_;       // factor of the scores divided by the softcap
   std::optional<Dropout> dropout_;  // dropout of the current query head
-  Var<u32> stage_;                  // the stage of P and dS, if consumers share keys
-  // If consumers do not share keys, these rings pass on this consumer's dS, and both consumers' dS to be
-  // multiplied; the latter belong to the previous block, if there was one.
+  Var<u32> stage_;                  // stage of P and dS, if consumers share keys
+  // Used if consumers do not share keys: given_slopes_ stores this consumer's dS, and slopes_ reads the dS of
+  // both consumers. The latter belong to the previous block (`last_block_`), if there was one.
   std::optional<Producer> given_slopes_;
   std::optional<Consumer> slopes_;
   Var<u32> last_block_;
   Var<pred> has_last_;
-  std::optional<Phases> taken_;  // arrival means that what was stored for dQ's sums has been taken
+  std::optional<Phases> taken_;  // signals that stored addends of dQ have been read
 };
 
 }  // namespace ptxbuilder::kernels

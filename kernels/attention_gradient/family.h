@@ -1,4 +1,4 @@
-// Code that the families of attention's gradient share.
+// Code shared by the families of attention's gradient.
 #pragma once
 
 #include <map>
@@ -29,15 +29,15 @@ inline AttentionGradientTile gradient_tile(const command::Fields& f) {
   return t;
 }
 
-// The position in dQ to which number `i` of the sums belongs, if a head has `rows` rows; heads of all batches
-// are counted.
+// The position of an element of dQ. `head` is counted over all batches. place_of_sum() returns the position
+// to which number `i` of the sums belongs, if a head has `rows` rows.
 struct GradientSumPlace {
   size_t head, row, column;
 };
 inline GradientSumPlace place_of_sum(size_t i, const AttentionGradientOperation& o,
                                      const AttentionGradientTile& t, size_t rows) {
   const GradientFragments sums(o, t);
-  static thread_local std::map<std::pair<int, int>, RegisterLayout> layouts;  // indexed with rows and columns
+  static thread_local std::map<std::pair<int, int>, RegisterLayout> layouts;  // indexed by rows and columns
   auto kept = layouts.find({sums.rows, sums.columns});
   if (kept == layouts.end()) kept = layouts.emplace(std::pair(sums.rows, sums.columns), sums.layout()).first;
   const RegisterLayout& layout = kept->second;

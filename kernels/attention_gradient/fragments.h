@@ -1,4 +1,4 @@
-// The layout of dQ's sums in the consumers and in the threads of the kernel that completes the sums.
+// The layout of the sums of dQ, which consumers and the kernel that completes the sums share.
 #pragma once
 
 #include "kernels/attention_gradient/config.h"
@@ -7,13 +7,14 @@
 
 namespace ptxbuilder::kernels {
 
-// A block of queries has a part for each consumer, in the layout of an accumulator: the upper and the lower
-// rows, or the left and the right columns if blocks of 80 rows are transposed. In memory, each thread's
-// numbers are stored in groups of four, thread after thread, so that all accesses have 16 bytes. Wide parts
-// are stored in pieces, one after the other, which take less shared memory.
+// The sums of a block of queries consist of a part for each consumer, in the layout of an accumulator. The
+// parts are the upper and lower rows if depth is 64, and otherwise the left and right columns. Blocks of 80
+// rows are transposed. In memory, the numbers of a thread are stored in groups of four, thread by thread, so
+// that all accesses have 16 bytes. Wide parts are divided into pieces that pass through shared memory one
+// after the other, to save memory.
 struct GradientFragments {
-  static constexpr int kStep = 4 * RegisterLayout::kThreads;  // numbers that all threads together access at
-                                                              // once
+  static constexpr int kStep =
+      4 * RegisterLayout::kThreads;  // numbers that all threads together access at a time
 
   GradientFragments(const AttentionGradientOperation& o, const AttentionGradientTile& t)
       : are_columns(o.depth > 64),

@@ -13,7 +13,7 @@ constexpr char kName[] = "attention_gradient";
   throw Error(where, std::string(kName) + ": " + what);
 }
 
-// Throws Error for arguments that Attention accepts but its gradient does not support.
+// Throws an Error if arguments are valid for Attention but not supported by its gradient.
 void check_is_taken(const AttentionGradientArguments& p, const PlacedAttention& a, Where where) {
   if (p.lse.address == 0 && a.q.memory.bytes > 0)
     refuse(where, "lse is not given; attention() writes it in addition to O");

@@ -1,4 +1,4 @@
-// Checks the arguments of attention's gradients, and returns the kernels' arguments.
+// Checks the arguments of attention's backward pass, and converts them into the arguments of its kernels.
 #pragma once
 
 #include "kernels/attention/attention_check.h"
@@ -12,7 +12,7 @@ struct PlacedAttentionGradient {
   AttentionSize size;
   Operand q, k, v, o, grad, dq, dk, dv, lse, lse_grad, query_offsets, key_offsets, sinks, dsinks,
       dropout_seed;
-  bool is_empty = false;  // there is nothing to write
+  bool is_empty = false;  // true: there is nothing to write
 
   std::vector<const Operand*> operands() const {
     return {&q,     &k,      &v,           &o,        &grad,          &dq,
@@ -26,16 +26,18 @@ struct PlacedAttentionGradient {
   bool is_tunable() const { return false; }
 };
 
-// Throws Error that names the operand, the rule and the value.
+// Checks the arguments and returns the call for the kernels. Throws an Error that names the operand, the
+// violated rule and the value.
 PlacedAttentionGradient checked(const AttentionGradientArguments& arguments, Where where);
 
-// The words of an operation and a size that identify a plan.
+// The operation and the size of a call, as the words that identify its plan.
 using AttentionGradientKey = std::array<uint64_t, 8>;
 AttentionGradientKey key_of(const PlacedAttentionGradient& gradient);
 std::string call_text(const PlacedAttentionGradient& gradient);
 constexpr size_t kAttentionGradientTextWords = std::tuple_size_v<AttentionGradientKey>;
 
-// The values that may differ between calls of one form; in the list of values they follow those of attention.
+// The arguments whose values may differ between calls of the same form, in addition to those of attention
+// (AttentionSource).
 enum AttentionGradientSource : size_t {
   from_grad = kAttentionSources,
   from_lse_grad,
@@ -65,7 +67,7 @@ inline auto words_of(const AttentionGradientArguments& p) {
   };
 }
 
-// Returns, as for attention, whether addresses and numbers need no further checks.
+// Returns whether the addresses and numbers of a call are obviously valid; see is_plain() of attention.
 bool is_plain(const AttentionGradientArguments& p);
 
 }  // namespace ptxbuilder::kernels

@@ -1,5 +1,5 @@
-// attention_gradient: dK and dV of attention, and the sums of dQ. attention_gradient/kernel.h describes the
-// computation.
+// Registers the family "attention_gradient", which computes dK and dV of attention and the sums of dQ.
+// attention_gradient/kernel.h describes the computation.
 #include <cmath>
 
 #include "kernels/attention_gradient/family.h"
@@ -31,7 +31,8 @@ void run(const command::Fields& f, command::Run& run) {
                   numbers = run.normal(DType::f32, {block, 2, rows / block, heads, batches});
   command::Tensor dk = run.output(o.type, of_keys), dv = run.output(o.type, of_values),
                   dq = run.output(DType::f32, {depth * rows, heads, batches});
-  // The typical logarithm for random scores; a row after the last one has no weights.
+  // A typical logarithm for random scores. Rows beyond the last query get infinity, so that their weights are
+  // 0.
   const double most = std::log2(static_cast<double>(keys)) + 0.72;
   for (size_t i = 0; i < numbers.count(); ++i)
     if (const size_t row = i / (2 * block) % (rows / block) * block + i % block; i / block % 2 == 0)
@@ -91,7 +92,7 @@ void run(const command::Fields& f, command::Run& run) {
         return reference.query_sum(at.head, at.row, at.column);
       },
       start);
-  double pairs = 0;  // pairs of a query and a key, per head
+  double pairs = 0;  // pairs of a query and a key that it sees, per head
   for (int64_t i = 0; i < f["queries"]; ++i) {
     const int64_t end = o.causal ? std::clamp<int64_t>(i + visible, 0, f["keys"]) : f["keys"];
     pairs += static_cast<double>(end - (o.window ? std::clamp<int64_t>(i + window_start, 0, end) : 0));

@@ -62,7 +62,7 @@ Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGr
         "attention_gradient: a score of the author's without a gradient; give AttentionScore::gradient, such "
         "as AttentionScore::gradient_passes if the function adds to scores or hides keys");
   Kernel k("attention_gradient");
-  k.waive("wgmma-a-registers");  // the machine code does not have this defect, as scripts/sentinel checks
+  k.waive("wgmma-a-registers");  // the machine code is free of this defect; scripts/sentinel verifies this
   const Parameters p = declare(k, o, score, where);
   k.cluster(static_cast<uint32_t>(t.ctas));
   const std::string blocks = fmt::format("ceil_div(keys, {})", t.bn()), heads = "extent(K, 2)",
@@ -75,7 +75,7 @@ Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGr
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
   const GradientRoles r(k, o, t, bends_scores(o, score));
-  if (o.packed) griddepcontrol_wait();  // offsets are read from here on
+  if (o.packed) griddepcontrol_wait();  // the offsets are read below
   const GradientWork w(o, t, p);
   const auto where_it_exists = [&](const std::function<void()>& work) {
     o.packed ? if_(w.exists(), work) : work();

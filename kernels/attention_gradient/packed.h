@@ -1,5 +1,5 @@
-// Packed sequences in the kernels of attention's gradient: the rows of each sequence, and how results are
-// stored.
+// Packed sequences in the kernels of attention's backward pass: the rows of a sequence, and the storing of
+// results.
 #pragma once
 
 #include "kernels/attention_gradient/config.h"
@@ -15,7 +15,7 @@ inline void add_sequences(Parameters& p) {
   p.add("query_offsets", pointer, DType::u32, "where each sequence begins in Q, and where the last ends");
 }
 
-// Declares the sizes of the rows of queries that a kernel processes.
+// Declares the sizes for a kernel that processes rows of queries.
 inline void add_sizes(Parameters& p, const AttentionGradientOperation& o) {
   using enum Parameter::Kind;
   p.add("queries", scalar, DType::u32,
@@ -27,9 +27,9 @@ inline void add_sizes(Parameters& p, const AttentionGradientOperation& o) {
     p.add("batches", scalar, DType::u32, "batches of each tensor");
 }
 
-// The queries of a sequence. In the arrays that the kernels share, a sequence has whole blocks of queries.
-// Each earlier sequence is assumed to have one block more than its rows fill, which is the maximum, so that
-// sequences never overlap.
+// The queries of a sequence. In the arrays that the kernels share, a sequence is padded to whole blocks of
+// queries. To keep sequences from overlapping, the position of a sequence allows for one additional block in
+// each earlier sequence.
 struct PackedQueries {
   PackedQueries(const AttentionGradientTile& t, const Parameters& p, u32 sequence)
       : row(p.get<gptr<u32>>("query_offsets")[sequence]),
@@ -37,14 +37,14 @@ struct PackedQueries {
         first_block(row / t.bm + sequence),
         blocks(p.get<u32>("query_rows") / t.bm + p.get<u32>("batches")) {}
 
-  u32 row, queries;         // its first row of Q; its number of rows
-  u32 first_block, blocks;  // its first block; its number of blocks per head
+  u32 row, queries;         // first row of the sequence in Q; number of its rows
+  u32 first_block, blocks;  // first block of the sequence; number of blocks per head
 };
 inline int64_t packed_blocks(const AttentionGradientTile& t, int64_t query_rows, int64_t sequences) {
   return query_rows / t.bm + sequences;
 }
 
-// Stores rows of a head one by one, from `row` to `end` (exclusive), the end of a sequence.
+// Stores rows of a head one by one. `row` is the first row, and `end` is the end of the sequence.
 struct PackedHeads {
   u32 head, row, end;
 
@@ -56,7 +56,7 @@ struct PackedHeads {
     p.add(name + "_row_stride", scalar, DType::u64, "elements from a row to the next, a multiple of 8");
     p.add(name + "_head_stride", scalar, DType::u64, "elements from a head to the next, a multiple of 8");
   }
-  // Stores the rows, beginning at column `column`.
+  // Stores a tile, beginning at column `column`. Rows at `end` and above are skipped.
   template <class T>
   void store(const Parameters& p, const std::string& name, const RegisterTile<T>& x, u32 column = 0) const {
     const auto of = [&](const char* what) { return name + what; };

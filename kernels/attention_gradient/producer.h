@@ -1,4 +1,5 @@
-// The warps of attention's gradient that do not multiply: one loads tiles, and others add to dQ's sums.
+// The warps of attention's backward pass that do not multiply: one loads tiles, and the others add to the
+// sums of dQ.
 #pragma once
 
 #include "kernels/attention_gradient/roles.h"
@@ -28,8 +29,9 @@ inline void load_gradient(const AttentionGradientTile& t, const GradientRoles& r
   });
 }
 
-// Adds what a consumer has stored to dQ's sums, one block of queries after the other: as soon as it is ready
-// or, if the order must always be the same, when it is the turn of this block of keys.
+// Adds the addends that a consumer has stored in shared memory to the sums of dQ, one block of queries after
+// the other. If the operation is deterministic, waits for the turn of this block of keys before each
+// addition.
 inline void add_sums(const AttentionGradientOperation& o, const AttentionGradientTile& t,
                      const GradientRoles& r, const GradientWork& w, const Parameters& p, u32 part) {
   const GradientFragments sums(o, t);
@@ -41,7 +43,7 @@ inline void add_sums(const AttentionGradientOperation& o, const AttentionGradien
       if (o.deterministic) {
         turns.emplace(p.get<gptr<u32>>("turns") + u64(at));
         turns->wait(w.turn(t, block));
-        fence_proxy_async<Space::global>();  // the async proxy writes the sums
+        fence_proxy_async<Space::global>();  // the sums are written through the async proxy
       }
       for (int piece = 0; piece < sums.pieces(); ++piece) {
         left.wait(part);

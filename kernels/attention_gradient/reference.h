@@ -1,4 +1,4 @@
-// Computes the expected gradients of attention, in float64.
+// Computes the expected gradients of attention in float64.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,12 @@ namespace ptxbuilder::kernels {
 struct AttentionGradientRule {
   double scale, softcap = 0;
   std::optional<int64_t> visible = {},
-                         window_start =
-                             {};  // query i sees the keys below i + visible, beginning at i + window_start
+                         window_start = {};  // query i sees keys i + window_start to i + visible - 1
   DropoutRule dropout = {};
 };
 
-// Computes rows of dK, of dV and of dQ's sums from the two numbers that a kernel receives for each row of
-// queries, block by block.
+// Computes elements of dK, of dV and of the sums of dQ. `numbers` holds the two numbers for each query, in
+// the form in which attention_gradient() receives them.
 class AttentionGradientReference {
  public:
   AttentionGradientReference(const command::Tensor& q, const command::Tensor& k, const command::Tensor& v,
@@ -43,7 +42,7 @@ class AttentionGradientReference {
 
   command::Expected key(size_t i) const { return of_key(i, q_, true); }
   command::Expected value(size_t i) const { return of_key(i, grad_, false); }
-  // `head` is counted over all batches.
+  // Returns a sum of dQ. `head` is counted over all batches.
   command::Expected query_sum(size_t head, size_t row, size_t column) const {
     if (row >= queries_) return {0, 0};
     const std::vector<Pair>& pairs = kept(head * queries_ + row, true);
@@ -56,8 +55,8 @@ class AttentionGradientReference {
   }
 
  private:
-  // The weight of a key for a query, the slope of its score, and the error bounds of both: weight and slope
-  // are rounded to the type of V, and scores, products and exp2 lose some bits in f32.
+  // The weight of a key for a query, the slope with respect to its score, and error bounds for both. The
+  // bounds include rounding to the type of V and the error of scores, products and exp2 in f32.
   struct Pair {
     double weight = 0, slope = 0, weight_error = 0, slope_error = 0;
   };
@@ -82,7 +81,7 @@ class AttentionGradientReference {
     Pair p;
     double f32_error = 0x1p-20 * rule_.scale * score_size + 1e-5, bend = 1, bend_error = 0;
     score *= rule_.scale;
-    if (rule_.softcap > 0) {  // with tanh.approx, which is accurate to 11 bits
+    if (rule_.softcap > 0) {  // tanh.approx is accurate to 11 bits
       const double t = std::tanh(score / rule_.softcap);
       score = rule_.softcap * t, f32_error += 0x1p-10 * std::abs(score);
       bend = 1 - t * t, bend_error = 0x1p-9 * t * t;
@@ -117,9 +116,9 @@ class AttentionGradientReference {
             tolerance * scale + unit_roundoff(v_.dtype()) * std::abs(sum * scale) * 1.01 + 0x1p-24};
   }
 
-  // Returns the pairs of a row of queries with all keys, or of a row of keys with the queries of all its
-  // heads. Elements of dQ's sums come in the order of a kernel's fragments, which hold many rows at once, and
-  // several threads request elements, so each thread keeps the rows that it computed last.
+  // Returns the pairs of a query with all keys or, if not `of_query`, of a key with the queries of all heads
+  // that share it. Sums of dQ are requested in the order of the kernel's fragments, which cover many rows at
+  // once. Each thread therefore caches the rows that it has computed, up to a limit.
   const std::vector<Pair>& kept(size_t row, bool of_query) const {
     struct Kept {
       uint64_t reference = 0;
@@ -147,8 +146,8 @@ class AttentionGradientReference {
   AttentionGradientRule rule_;
   size_t depth_, columns_, queries_, keys_, group_, block_, blocks_;
   static inline std::atomic<uint64_t> count_ = 0;
-  const uint64_t number_ = ++count_;  // distinguishes references, since one may have the address of a former
-                                      // one
+  const uint64_t number_ =
+      ++count_;  // identifies this object, since a later object may have the same address
 };
 
 }  // namespace ptxbuilder::kernels

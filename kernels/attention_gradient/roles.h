@@ -1,4 +1,4 @@
-// The state that the roles of attention's gradient share: tiles, rings, and barriers.
+// The state that the roles of attention's backward pass share: tiles, rings and barriers.
 #pragma once
 
 #include <optional>
@@ -11,18 +11,18 @@
 
 namespace ptxbuilder::kernels {
 
-// Returns the number of queries for which a consumer computes weights and slopes at a time; all of them at
-// once would need more registers than there are.
+// Returns the number of queries for which a consumer computes weights and slopes at a time. To process all
+// queries at once, it would need more registers than exist.
 inline int part_columns(const AttentionGradientTile& t, bool bends) {
   return bends ? 16 : t.bm % 32 == 0 ? 32 : 40;
 }
-// Returns whether weights depend on more than scale Q K^T.
+// Returns whether weights depend on anything other than scale Q K^T.
 inline bool bends_scores(const AttentionGradientOperation& o, const AttentionScore& score) {
   return o.has_step() || score.function;
 }
 
-// Adds up dK and dV over the CTAs of a cluster that divide a group: each CTA gets the sums of some of the
-// columns, which are stored through the shared memory of dS.
+// Adds up dK and dV over the CTAs of a cluster that divide the heads of a group. Each CTA receives the sums
+// of some columns, and stores them through the shared memory of dS.
 struct DividedGroup {
   DividedGroup(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t,
                const SharedTile& dS)
@@ -31,7 +31,7 @@ struct DividedGroup {
         out(dS, o.type, {t.bn(), dK.columns()}, widest_swizzle(dK.columns()), 2) {}
 
   ClusterSum dK, dV;
-  SharedTile out;  // the tile of dK and of dV
+  SharedTile out;  // stage 0 for dK, stage 1 for dV
 };
 
 struct GradientRoles {
@@ -61,22 +61,23 @@ struct GradientRoles {
     }
   }
 
-  // Returns a swizzle that keeps panels whole in each consumer's half of the shared columns.
+  // Returns the swizzle of a tile. If consumers divide the columns, each half consists of complete panels.
   static Swizzle swizzle(const AttentionGradientTile& t, int columns) {
     return widest_swizzle(t.shares_keys ? columns / t.kConsumers : columns);
   }
 
-  SharedTile K, V, Q, dO, dS, numbers;  // P and dS have a row for each query
-  std::optional<SharedTile> P;          // if consumers share keys
-  std::optional<SharedTile> dQ;         // one tile for each consumer, unless it adds from its registers
+  SharedTile K, V, Q, dO, dS, numbers;  // P and dS have a row for each query and a column for each key
+  std::optional<SharedTile> P;          // set if consumers share keys
+  std::optional<SharedTile>
+      dQ;  // a tile for each consumer; unset if consumers add to dQ from their registers
   Barriers arrived;
   Pipeline queries, gradients;
   std::optional<Pipeline>
-      slopes;              // dS of consumers that have separate keys, which both fill and read its stages
+      slopes;  // the ring of dS if consumers have separate keys; both consumers fill and read its stages
   NamedBarrier exchanged;  // consumers synchronize here when P and dS are complete
   std::optional<DividedGroup> divided;
-  // A warp for each consumer adds to dQ's sums. These barriers signal when each warp of the consumer has
-  // stored its addends, and when the place is free again.
+  // For each consumer, a separate warp adds to the sums of dQ. `left` signals that all warps of the consumer
+  // have stored their addends in shared memory, and `taken` that this memory is free again.
   std::optional<Barriers> left, taken;
 };
 

@@ -1,4 +1,4 @@
-// The kernels that run before and after attention_gradient, and process queries row by row.
+// Builds the kernels that run before and after attention_gradient and process queries row by row.
 #include <fmt/format.h>
 
 #include "kernels/attention/roles.h"
@@ -13,7 +13,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// Returns the number of the CTA among the CTAs of all heads if each block of queries has `ctas` CTAs.
+// Returns the number of this CTA among the CTAs of all heads. A block of queries has `ctas` CTAs.
 u32 number_of_cta(const std::optional<PackedQueries>& sequence, int ctas) {
   if (sequence) return (ctaid_y() * sequence->blocks + sequence->first_block) * ctas + ctaid_x();
   return (ctaid_z() * nctaid_y() + ctaid_y()) * nctaid_x() + ctaid_x();
@@ -26,7 +26,7 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
                    dO = k.shared(o.type, {rows_of_cta, o.value_depth}, Swizzle128B, 1, "dO");
   const Barriers arrived(k, {2});
   sync_threads();
-  // The row within the sequence, and the row among all sequences.
+  // `row` is the first row within the sequence, and `row_of_all` is this row in the tensors.
   const u32 row = ctaid_x() * rows_of_cta, head = sequence ? ctaid_y() : ctaid_z() * nctaid_y() + ctaid_y(),
             queries = sequence ? sequence->queries : p.get<u32>("queries"),
             row_of_all = sequence ? sequence->row + row : row, batch = sequence ? u32(0) : ctaid_z();
@@ -40,7 +40,8 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
       p.get<gptr<f32>>("dq") + u64(cta) * u64(rows_of_cta * o.depth),
       RegisterTile<f32>(
           f32(0), strided({rows_of_cta * o.depth / GradientFragments::kStep, GradientFragments::kStep}, 4)));
-  // In a strided layout, rows of 192 columns would not begin with a thread's first element.
+  // 192 columns use the layout of an accumulator, since in a strided layout a row would not begin at a
+  // thread's first element.
   const RegisterLayout layout = o.value_depth == 192 ? wgmma_layout(rows_of_cta, o.value_depth)
                                                      : strided({rows_of_cta, o.value_depth}, 8),
                        rows = layout.reduced_rows();
@@ -58,7 +59,7 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
   };
   constexpr float kLog2E = 1.4426950408889634f;
   const RegisterTile<f32> lse = load<f32>(given("lse"), rows, -INFINITY);
-  // The weights are 0 for a row that sees no key, and for a row after the last one.
+  // The infinity makes the weights 0 if a row sees no key or is beyond the last query.
   store(numbers(0), select(lse == -INFINITY, f32(INFINITY), lse * kLog2E));
   barrier_wait(arrived[0], 0);
   const auto wide = [&](const SharedTile& tile) {
@@ -66,12 +67,12 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
                                 : astype<f32>(load<bf16>(tile[0], layout));
   };
   RegisterTile<f32> sums = reduce_rows(Reduction::add, wide(dO) * wide(O));
-  // The slope of a score includes its weight times the gradient of lse.
+  // The gradient of lse, times the weight, is added to the slope of each score.
   if (o.lse_grad) sums = sums - load<f32>(given("lse_grad"), rows);
-  // Rows after the last one belong to the next sequence.
+  // Rows at `queries` and above belong to the next sequence.
   if (sequence) sums = select(row_index(rows) + row < queries, sums, f32(0));
   store(numbers(1), sums);
-  const int turns = t.kConsumers * rows_of_cta / t.bm;  // the counters of a CTA's share of a block
+  const int turns = t.kConsumers * rows_of_cta / t.bm;  // number of counters for this CTA's part of a block
   if (o.deterministic)
     if_(tid_x() < turns, [&] { p.get<gptr<u32>>("turns")[cta * turns + tid_x()] = u32(0); });
 }
@@ -91,7 +92,7 @@ void convert_queries(Kernel& k, const AttentionGradientOperation& o, const Atten
   else
     store(to_store, astype<bf16>(x));
   const u32 parts = sums.are_columns ? 2 : 1;
-  if (sequence) {  // stored row by row, since a box would extend into the next sequence
+  if (sequence) {  // stored row by row, since a box could extend into the next sequence
     sync_threads();
     const PackedHeads to = {ctaid_y(), sequence->row + ctaid_x() / parts * sums.rows,
                             sequence->row + sequence->queries};
@@ -111,7 +112,7 @@ void convert_queries(Kernel& k, const AttentionGradientOperation& o, const Atten
   });
 }
 
-// Builds either kernel. A block of queries takes `ctas` CTAs.
+// Builds a kernel that runs `body` for each CTA. A block of queries has `ctas` CTAs.
 Kernel of_rows(std::string name, const AttentionGradientOperation& o, const AttentionGradientTile& t,
                Parameters p, int ctas,
                void body(Kernel&, const AttentionGradientOperation&, const AttentionGradientTile&,
@@ -124,7 +125,7 @@ Kernel of_rows(std::string name, const AttentionGradientOperation& o, const Atte
   k.grid(fmt::format("ceil_div(queries, {}) * {}", t.bm, ctas), "heads", "batches");
   if (t.overlaps) k.overlaps();
   if (o.packed) {
-    griddepcontrol_wait();  // offsets are read from here on
+    griddepcontrol_wait();  // the offsets are read below
     const PackedQueries sequence(t, p, ctaid_z());
     if_(ctaid_x() < ceil_div(sequence.queries, t.bm) * ctas, [&] { body(k, o, t, p, sequence); });
   } else {

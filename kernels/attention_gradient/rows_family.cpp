@@ -1,5 +1,5 @@
-// attention_gradient_sums, attention_gradient_queries and attention_gradient_sinks: the kernels that run
-// before and after attention_gradient.
+// Registers the families "attention_gradient_sums", "attention_gradient_queries" and
+// "attention_gradient_sinks": the kernels that run before and after attention_gradient.
 #include <cmath>
 
 #include "kernels/attention_gradient/family.h"
@@ -33,7 +33,7 @@ void run_sums(const command::Fields& f, command::Run& run) {
   const auto block = static_cast<uint64_t>(gradient_tile(f).bm);
   command::Tensor numbers = run.output(DType::f32, {block, 2, s.rows / block, s.heads, s.batches}),
                   dq = run.output(DType::f32, {s.rows * s.depth, s.heads, s.batches});
-  lse.set(0, -INFINITY);  // this row sees no key
+  lse.set(0, -INFINITY);  // row 0 sees no key
   lse.to_device();
   std::vector<runtime::Argument> arguments = {o.tensor(),        grad.tensor(),    lse.pointer(),
                                               numbers.pointer(), dq.pointer(),     number(s.queries),
@@ -75,7 +75,7 @@ void run_queries(const command::Fields& f, command::Run& run) {
   const float scale = 0.125F;
   run.launch({dq.pointer(), out.tensor(), number(s.queries), number(s.heads), number(s.batches),
               runtime::scalar(scale)});
-  // The positions of the elements' sums.
+  // For each element of dQ, the position of its sum.
   std::vector<size_t> places(s.depth * s.queries * s.heads * s.batches);
   for (size_t i = 0; i < dq.count(); ++i) {
     const GradientSumPlace at = place_of_sum(i, o, gradient_tile(f), s.rows);
@@ -93,7 +93,7 @@ void run_sinks(const command::Fields& f, command::Run& run) {
   const auto block = static_cast<uint64_t>(gradient_tile(f).bm);
   command::Tensor numbers = run.normal(DType::f32, {block, 2, s.rows / block, s.heads, s.batches}),
                   sinks = run.normal(DType::f32, {s.heads});
-  // A row after the last one has no weight.
+  // Rows beyond the last query have no weights.
   for (size_t i = 0; i < numbers.count(); ++i)
     if (i / block % 2 == 0 && i % (2 * s.rows) / (2 * block) * block + i % block >= s.queries)
       numbers.set(i, INFINITY);

@@ -1,5 +1,5 @@
-// The gradient of sinks follows from the numbers that attention_gradient_sums has stored for each row of
-// queries: it is a sink's weight times the term that was subtracted from the row's slopes.
+// Builds the kernel that computes the gradients of sinks. For each row of queries, the gradient of a sink is
+// minus its weight times the sum that attention_gradient_sums has stored for this row.
 #include "kernels/attention_gradient/kernel.h"
 #include "kernels/attention_gradient/packed.h"
 #include "ptxbuilder/registers/memory.h"
@@ -8,7 +8,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kBlocks = 32;  // blocks of queries that are read at a time
+constexpr int kBlocks = 32;  // number of blocks of queries that are read at a time
 constexpr float kLog2E = 1.4426950408889634f;
 
 }  // namespace
@@ -33,7 +33,7 @@ Kernel attention_gradient_sinks(const AttentionGradientOperation& o, const Atten
   const u32 head = ctaid_x();
   const RegisterLayout layout = strided({kBlocks, t.bm}, 4);
   const f32 power = f32(p.get<gptr<f32>>("sinks")[head]) * kLog2E;
-  Var<f32> total(0.f);  // the sum of this thread
+  Var<f32> total(0.f);  // sum of this thread
   for_(0, p.get<u32>("batches"), [&](u32 batch) {
     u32 blocks = ceil_div(p.get<u32>("queries"), t.bm), first = (batch * p.get<u32>("heads") + head) * blocks;
     if (o.packed) {

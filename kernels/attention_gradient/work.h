@@ -1,12 +1,13 @@
-// The work of a CTA of attention's gradient: a block of keys, and the blocks of queries that see these keys.
+// The work of a CTA in attention's backward pass: a block of keys, and the blocks of queries that see these
+// keys.
 #pragma once
 
 #include "kernels/attention_gradient/packed.h"
 
 namespace ptxbuilder::kernels {
 
-// A block of keys, and the blocks of queries that see some of its keys. The first of these blocks do not see
-// all keys, and if there is a window, neither do the last.
+// A block of keys, and the blocks of queries that see some of its keys. With a causal mask, the first of
+// these blocks do not see all keys; with a window, neither do the last.
 struct GradientWork {
   GradientWork(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Parameters& p)
       : key_blocks(t.heads_first ? nctaid_z() : nctaid_x() / t.ctas),
@@ -24,8 +25,8 @@ struct GradientWork {
         end_whole(0),
         end(0),
         staggered(o.depth != 128 && !o.causal && !o.window && !o.deterministic) {
-    // The last block of keys comes first if blocks take turns. It is the first to reach a block of queries
-    // that a causal mask lets see it, and no CTA waits for a CTA that begins later.
+    // If the order of additions is fixed, the last block of keys comes first. With a causal mask, it has the
+    // fewest queries and reaches each of them first, so that no CTA waits for a CTA that begins later.
     if (o.deterministic) {
       key_block = key_blocks - 1 - key_block;
       first_key = key_block * t.bn();
@@ -43,7 +44,7 @@ struct GradientWork {
     };
     if (o.causal) {
       visible = of_mask("visible");
-      // Returns the first query that sees the key before `behind`.
+      // Returns the first query that sees key `behind` - 1.
       const auto block_of = [&](s32 behind) { return min(u32(max(behind - *visible, 0)), queries); };
       first = min(block_of(s32(first_key) + 1) / t.bm, end);
       first_whole = min(ceil_div(block_of(s32(first_key) + t.bn()), t.bm), end);
@@ -51,7 +52,7 @@ struct GradientWork {
     u32 whole_end = end;
     if (o.window) {
       window_start = of_mask("window_start");
-      // Returns the first query that does not see the key before `behind`.
+      // Returns the first query that does not see key `behind` - 1.
       const auto end_of = [&](s32 behind) { return u32(max(behind - *window_start, 0)); };
       whole_end = end_of(s32(first_key) + 1) / t.bm;
       end = min(ceil_div(end_of(s32(first_key) + t.bn()), t.bm), end);
@@ -61,35 +62,35 @@ struct GradientWork {
     end_whole = o.window ? max(min(whole_end, end), first_whole) : end;
   }
 
-  // Returns whether the sequence has keys here.
+  // Returns whether the sequence has keys in this block.
   pred exists() const { return first_key < keys; }
-  // Returns the number of the `of_group`-th query head; the CTA processes `group` of the heads that share the
-  // keys.
+  // Returns the number of the `of_group`-th query head that this CTA processes. There are `group` such heads.
   u32 head_of_queries(u32 of_group) const { return first_head + of_group; }
-  // Returns where a head's blocks of queries begin in the arrays that the kernels share.
+  // Returns the number of a head's first block of queries in the arrays that the kernels share.
   u32 first_block(const AttentionGradientTile& t, u32 of_group) const {
     if (sequence) return head_of_queries(of_group) * sequence->blocks + sequence->first_block;
     const u32 heads_before = batch * key_heads * group * t.ctas;
     return (heads_before + head_of_queries(of_group)) * ceil_div(queries, t.bm);
   }
-  // Return where the sequence's rows are in the tensors.
+  // These functions return the batch coordinate of the work in tensor maps, and the rows of a query and of a
+  // key in the tensors.
   u32 batch_of_map() const { return sequence ? u32(0) : batch; }
   u32 row_of_query(u32 query) const { return sequence ? sequence->row + query : query; }
   u32 row_of_key(u32 key) const { return sequence ? key_row + key : key; }
 
-  // Returns the block of queries that is processed i-th. CTAs that add to the same sums of dQ at once would
-  // be serialized, so each begins with a different block, unless a mask already has this effect.
+  // Returns the i-th block of queries to be processed. CTAs that add to the same sums of dQ at the same time
+  // are serialized, so each CTA begins with a different block, unless a mask already has this effect.
   u32 nth_block(const AttentionGradientTile& t, u32 i) const {
     if (!staggered) return i;
     const u32 at = i + first_key / t.bm % end;
     return select(at < end, at, at - end);
   }
 
-  // Returns how many later blocks of keys also include this block of queries.
+  // Returns how many later blocks of keys also add to the sums of this block of queries.
   u32 turn(const AttentionGradientTile& t, u32 block) const {
     u32 blocks = sequence ? ceil_div(keys, t.bn()) : key_blocks;
     if (visible) {
-      const u32 behind = (block + 1) * t.bm;  // the end of the queries that `first` considers
+      const u32 behind = (block + 1) * t.bm;  // end of the block of queries
       blocks = select(behind > queries, blocks,
                       min(ceil_div(u32(max(s32(behind) - 1 + *visible, 0)), t.bn()), blocks));
     }
@@ -97,7 +98,7 @@ struct GradientWork {
   }
 
   u32 key_blocks, key_block, first_key, key_heads, head, batch, group, first_head, queries, keys;
-  u32 first, first_whole, end_whole, end;  // blocks of queries
+  u32 first, first_whole, end_whole, end;  // bounds in blocks of queries
   bool staggered;
   std::optional<s32> visible, window_start;
   std::optional<PackedQueries> sequence;
