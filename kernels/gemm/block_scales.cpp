@@ -5,11 +5,11 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kRows = 64, kColumns = 8;  // columns added at a time: more would need more registers
+constexpr int kRows = 64, kColumns = 8;  // columns added at a time; more columns would take more registers
 
 RegisterLayout part_layout() { return wgmma_layout(kRows, kColumns); }
 
-// Returns the first scale of a box, which must begin at a multiple of 16 bytes.
+// Returns the first scale of the box that contains scale `at`. Boxes begin at multiples of 16 bytes.
 u32 box_begin(u32 at) { return at & ~uint32_t{kScalesOfBox - 1}; }
 
 SharedTile shared_scales(Kernel& k, const char* name, const ScaleTiles::Shape& shape, int stages) {
@@ -29,7 +29,7 @@ BlockScales::BlockScales(Kernel& k, const GemmOperation& o, const TilePlan& t, c
       a_(shared_scales(k, "scales of A", scale_tiles(o, t).of_a, t.stages)),
       b_(shared_scales(k, "scales of B", scale_tiles(o, t).of_b, t.stages)) {}
 
-// Rows that belong to no group have no product. Their scales, too, are loaded from beyond the last row, where
+// Rows that belong to no group have a sum of zero. Their scales are loaded from beyond the last row, where
 // TMA reads zeros, because zero times an arbitrary scale could be NaN.
 void BlockScales::load(const Stage& s, u32 kt, const Work& work, const std::optional<u32>& groups,
                        const std::vector<u32>& of_a, const std::vector<u32>& of_b) const {
@@ -62,7 +62,7 @@ BlockScales::Factors BlockScales::factors(const Stage& s, u32 kt, const Work& wo
 }
 
 void BlockScales::read() const {
-  if (by_column_) bar_warp_sync(0xffffffff);  // otherwise all lanes have multiplied after reading
+  if (by_column_) bar_warp_sync(0xffffffff);  // otherwise the lanes converge for a wgmma after reading
 }
 
 void BlockScales::add(Accumulator& total, const Accumulator& sums, const Factors& factors, int first) const {

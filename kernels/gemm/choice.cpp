@@ -10,7 +10,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr size_t kMeasured = 12;  // number of the model's first tiles that tuning measures if there is time
+constexpr size_t kMeasured = 12;  // number of the shortlist's tiles that tuning measures
 
 struct Row {
   DType a, d;
@@ -25,14 +25,14 @@ const Row kTuned[] = {
 #undef PTXBUILDER_TUNED
 };
 
-// Returns the layout in BLAS notation, where TN means that both operands are k-major. An N as the first
-// letter means that B runs along n, and a T as the second letter that A runs along m.
+// Returns the layout in BLAS notation. The first letter is T if B is k-major and N otherwise; the second is N
+// if A is k-major and T otherwise.
 std::string layout(const GemmOperation& o) {
   return std::string(o.b_k_major ? "T" : "N") + (o.a_k_major ? "N" : "T");
 }
 
-// Returns tiles in every useful shape, for any size. With packed weights they include tiles with few columns
-// for three warpgroups, which convert weights at the same time.
+// Returns the tiles of all useful shapes, independent of the product's size. If `packed`, the tiles include
+// narrow ones for three warpgroups, so that more warpgroups convert weights at once.
 std::vector<GemmTile> menu(bool packed) {
   std::vector<GemmTile> all;
   for (bool swapped : {false, true})
@@ -67,18 +67,19 @@ bool hangs_over(const GemmTile& t, const GemmSize& size) {
   return rows > 0 || columns > 0;
 }
 
-// Returns whether a CTA of some cluster has a tile that is entirely outside the output.
+// Returns whether some clusters have CTAs whose tiles are entirely outside the output.
 bool has_empty_tiles(const GemmTile& t, const GemmSize& size) {
   return blocks_of(t, size) * t.cluster_m * t.cluster_n > tiles_of(t, size);
 }
 
-// The numbers of CTAs in a cluster that share loads if all tiles are divided. They are as large as possible,
-// because the parts of a few tiles read as much as many large tiles do, and are limited by L2.
+// The clusters, in CTAs along rows and columns, for tiles that are divided. Large clusters are included
+// because the parts of a few tiles read as much data as many large tiles, so that L2 limits them.
 constexpr std::pair<int, int> kDividedClusters[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2},
                                                     {4, 1}, {1, 4}, {4, 2}, {2, 4}};
 
-// Returns variants of the tile with clusters, whose last wave, if it does not fill the SMs, is divided: with
-// as many CTAs for each tile as possible, or with fewer CTAs, which have fewer sums to add up.
+// Returns variants of the tile, with several clusters, whose last wave is divided among the CTAs. Clusters
+// whose last wave fills the SMs are omitted. For each cluster, split_last runs from the largest useful number
+// down to 2, since fewer CTAs per tile have fewer sums to add up.
 std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int multiprocessors, bool grouped) {
   std::vector<GemmTile> all;
   if (grouped) {  // the size of the last wave is unknown
@@ -92,7 +93,7 @@ std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int mu
     t.cluster_n = cn;
     const int clusters = active_clusters(cm * cn, multiprocessors);
     const double blocks = blocks_of(t, size), rest = std::fmod(blocks, clusters);
-    // Large products become slower with more than two CTAs along an axis.
+    // Products of several waves are slower with more than two CTAs along an axis.
     if (rest == 0 || (blocks > clusters && std::max(cm, cn) > 2)) continue;
     for (int split = std::max(2, static_cast<int>(clusters / rest)); split > 1;
          split = split > 8 ? split / 2 : split - 1) {
@@ -105,10 +106,10 @@ std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int mu
 
 }  // namespace
 
-// A divided last wave makes the launch cooperative, which costs the driver more time. If there is little to
-// divide, the gain is smaller than the error of a prediction. With tiles that the model had chosen, three
-// consumers in clusters of four were 5 to 10 % slower than predicted, and one consumer in clusters of four in
-// a line up to 14 %.
+// A divided last wave needs a cooperative launch, which takes the driver more time, and the gain from
+// dividing can be smaller than the error of a prediction. Among tiles that the model had chosen, three
+// consumers in clusters of four were 5 to 10 % slower than predicted. One consumer in clusters of four along
+// one axis was up to 14 % slower.
 double doubt(const GemmTile& t) {
   if (t.split_last > 1) return 1.01;
   if (t.split_k == 1 && t.consumers == 1 && std::max(t.cluster_m, t.cluster_n) == 4 &&
@@ -121,13 +122,13 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
   std::vector<Candidate> all;
   auto add = [&](GemmTile tile) {
     const GemmSize whole = without_groups(o, size, tile);
-    // If all tiles run at once, tiles that extend beyond the output would delay the others, just as an empty
-    // tile delays its cluster.
+    // TMA is slow outside a tensor. If all tiles run at once, a tile that extends beyond the output would
+    // determine the time of the launch. An empty tile likewise delays its cluster.
     tile.inside =
         (one_wave(tile, whole, multiprocessors) && hangs_over(tile, whole)) || has_empty_tiles(tile, whole);
     const std::optional<TilePlan> t = plan_of(o, tile).plan;
     if (!t) return;
-    // One more stage leaves room for only a single buffer for the epilogue.
+    // A plan with one more stage has room for only a single epilogue buffer.
     GemmTile more = *t;
     ++more.stages;
     const std::optional<TilePlan> deeper =
@@ -135,21 +136,22 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
     if (!t->pingpong || !deeper) all.push_back({*t, predict(o, size, *t, multiprocessors)});
     if (deeper) all.push_back({*deeper, predict(o, size, *deeper, multiprocessors)});
   };
-  std::map<bool, int> narrowest;  // the smallest number of columns, indexed with whether rows run along n
+  std::map<bool, int>
+      narrowest;  // the smallest number of columns for tiles that are not swapped (false) and swapped (true)
   for (GemmTile t : menu(o.packed.is_packed())) {
     if (!narrowest.contains(t.swapped) && plan_of(o, t).plan) narrowest[t.swapped] = t.bn;
     if (!narrowest.contains(t.swapped)) continue;
     const int unit = narrowest[t.swapped];
-    if (t.bn > unit && t.bn - unit >= columns_of(t, size)) continue;  // the tile is wider than the output
+    if (t.bn > unit && t.bn - unit >= columns_of(t, size)) continue;  // the tile is wider than necessary
     add(t);
     if (t.consumers == 1 && t.ctas_per_sm == 1 && !o.has_block_scales() &&
-        !o.packed.is_packed()) {  // this halves the number of barriers
+        !o.packed.is_packed()) {  // stages twice as deep halve the number of barrier operations
       GemmTile deep = t;
       deep.bk = 256 / size_of(o.a);
       add(deep);
     }
-    // More than two CTAs that share loads help if tiles are small. They make large tiles slower and increase
-    // their power, unless rows begin within a sector.
+    // Clusters of more than two CTAs help if tiles are small. They make large tiles slower and increase their
+    // power, unless rows begin within a sector.
     for (auto [cm, cn] : {std::pair(2, 1), {1, 2}, {2, 2}, {4, 1}, {1, 4}, {4, 2}, {2, 4}}) {
       GemmTile c = t;
       c.cluster_m = cm;
@@ -205,7 +207,7 @@ Choice choice_of(const GemmOperation& o, const GemmSize& size, int multiprocesso
   if (size.batches == 1 && !o.has_groups() && !o.is_sparse())
     if (auto t = tuned(o, size)) return {*t, ChoiceSource::table};
   const std::vector<Candidate> first = shortlist(o, size, multiprocessors, 1);
-  // If there is no tile, checked() throws the reason.
+  // If no tile supports the operation, checked() throws an Error with the reason.
   return {first.empty() ? checked(o, {}) : first.front().tile, ChoiceSource::model};
 }
 

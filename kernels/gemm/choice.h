@@ -1,4 +1,5 @@
-// Chooses a matrix product's tile without measuring: from a table of tuned tiles, or else with a model.
+// Chooses the tile of a matrix product without measuring: from a table of tuned tiles or, if the table does
+// not list the product, with a model.
 #pragma once
 
 #include <optional>
@@ -8,47 +9,49 @@
 
 namespace ptxbuilder::kernels {
 
-// A tile with the model's prediction for it.
+// A tile, and the model's prediction for this tile.
 struct Candidate {
   TilePlan tile;
   Prediction prediction;
 };
 
-// Returns the factor by which a tile's time is assumed to exceed the prediction when tiles are chosen: 1, or
-// a little more for kinds of tiles that proved slower than predicted.
+// Returns the factor by which predictions for a tile are multiplied before tiles are compared. It is 1, or
+// slightly more for kinds of tiles that proved slower than predicted.
 double doubt(const GemmTile& tile);
-// Returns the prediction times doubt(), in microseconds, which decides between tiles.
+// Returns the predicted time times doubt(), in microseconds. Tiles are compared by this number.
 inline double doubted(const Candidate& c) { return c.prediction.microseconds() * doubt(c.tile); }
 
-// Returns all tiles in the menu that the operation allows, ordered by predicted time, fastest first.
+// Returns all tiles of the menu that the operation allows, sorted by predicted time, fastest first.
 std::vector<Candidate> candidates(const GemmOperation& operation, const GemmSize& size, int multiprocessors);
 
-// Returns the first `most` candidates by doubted(), without tiles that differ little from a better one: of
-// tiles with the same rows and columns it returns at most two that divide the last wave of tiles, and two
-// that do not.
+// Returns the `most` best candidates by doubted(), but skips tiles that differ little from a better tile.
+// Among tiles with equal numbers of rows and columns, at most two that divide the last wave are returned, and
+// at most two that do not.
 std::vector<Candidate> shortlist(const GemmOperation& operation, const GemmSize& size, int multiprocessors,
                                  size_t most);
 
-// Returns the tuned tile for exactly this product, if there is one. Epilogue and batches are ignored.
+// Returns the tile that tuned.def lists for this product, if any. Types, layout, m, n and k must match
+// exactly; the epilogue and batches are ignored.
 std::optional<TilePlan> tuned(const GemmOperation& operation, const GemmSize& size);
 
-// The source of a tile: the table of tuned tiles, or the model.
+// The source of a tile: the table of tuned tiles (tuned.def), or the model.
 enum class ChoiceSource : uint8_t { table, model };
 
-// The tile that a product uses, with its source.
+// The tile that a product uses, and the tile's source.
 struct Choice {
   TilePlan tile;
   ChoiceSource source;
 };
 
-// Returns tuned(), or else the first tile of the shortlist. Throws Error that says what no tile supports.
+// Returns the tile from tuned() if there is one, and otherwise the first tile of the shortlist. Throws an
+// Error that explains why, if no tile supports the operation.
 Choice choice_of(const GemmOperation& operation, const GemmSize& size, int multiprocessors);
 inline GemmTile choose(const GemmOperation& operation, const GemmSize& size, int multiprocessors) {
   return choice_of(operation, size, multiprocessors).tile;
 }
 
-// Returns the tiles that are worth measuring if there is time for it: the `chosen` tile, and the first twelve
-// of the shortlist.
+// Returns the tiles worth measuring when a product is tuned: the `chosen` tile, and the first twelve of the
+// shortlist.
 std::vector<GemmTile> tiles_to_measure(const GemmOperation& operation, const GemmSize& size,
                                        int multiprocessors, const GemmTile& chosen);
 

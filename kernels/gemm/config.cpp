@@ -12,12 +12,12 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kBarrierBytes = 1024;  // an upper bound that includes alignment
+constexpr int kBarrierBytes = 1024;  // upper bound for all barriers, including alignment
 constexpr int kMostStages = 16;
-constexpr int kBuffer = 8192;   // a buffer of a consumer's epilogue
+constexpr int kBuffer = 8192;   // bytes of an epilogue buffer
 constexpr int kScaleLine = 32;  // number of scales in 128 bytes
 
-// Returns the bytes of a stage that hold scales or metadata of A and B.
+// Returns the bytes of a stage that block scales or metadata take in addition to A and B.
 int bytes_beside(const GemmOperation& o, const GemmTile& t) {
   if (o.is_sparse())
     return (t.bm / kSparseBlock) * (t.bk / kSparseBlock) * kSparseBlockWords *
@@ -39,9 +39,9 @@ int stages_that_fit(const GemmOperation& o, const GemmTile& t, int buffers) {
   return std::min(room / (stage_bytes(o, t) + bytes_beside(o, t)), kMostStages);
 }
 
-// The epilogue of a tile with block scales cannot be hidden, because the sums leave no registers in which the
-// result could wait. The result waits in shared memory instead, which leaves room for fewer stages; this
-// number of stages is enough.
+// A tile with block scales leaves no registers in which its results could wait until they are stored during
+// the next tile. The results wait in shared memory instead, in up to kMostBuffers buffers. This leaves room
+// for fewer stages, but kFewStages stages suffice.
 constexpr int kFewStages = 3, kMostBuffers = 4;
 int most_buffers(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_block_scales() || t.split_last > 1) return 2;
@@ -49,14 +49,15 @@ int most_buffers(const GemmOperation& o, const GemmTile& t) {
   return std::clamp(panels, 2, kMostBuffers);
 }
 
-// The time that a CTA needs to complete a panel: the latencies of L2 and of a store, one after the other,
-// plus, for each CTA that has some of the sums, the time for the sums of 64 rows of each column.
+// The time that a CTA takes to complete a panel consists of kPanelClocks for the latencies of L2 and of a
+// store, and of kColumnClocks for the sums that each CTA contributes to a column of 64 rows.
 constexpr double kPanelClocks = 700, kColumnClocks = 6;
 
-// A CTA completes whole panels, one after the other, and the other CTAs wait for the slowest one. The cost is
-// therefore the CTA's part of the tile, plus the overhead of TMA for boxes of few bytes.
+// Returns the width of panels that takes the least time. A CTA completes whole panels, one after the other,
+// and the slowest CTA determines the time. Narrow panels are penalized, because TMA is slower with boxes of
+// few bytes.
 int panel_columns(const GemmOperation& o, const GemmTile& t) {
-  // A panel is a box along the first mode of n.
+  // A panel must not be wider than a box along the first mode of n.
   const int widest = o.n_box == 0 ? t.bn : o.n_box;
   if (t.split_last == 1) return o.n_box == 0 ? 0 : std::min(widest, 128 / size_of(o.d));
   const int across = static_cast<int>(o.d_columns(t.bn));
@@ -161,7 +162,7 @@ GemmTile parse_tile(const std::string& whole) {
 ScaleTiles scale_tiles(const GemmOperation& o, const GemmTile& t) {
   const auto line = [](int scales) { return (scales + kScaleLine - 1) / kScaleLine * kScaleLine; };
   const int blocks = (t.bn + 2 * kScaleBlock - scale_unit(t) - 1) / kScaleBlock;
-  // Rows of a group may begin at any row.
+  // A group may begin at any row, but a box of scales begins at a multiple of 16 bytes.
   return {{1, line(t.bm + (o.grouped_rows() ? kScalesOfBox - 1 : 0))},
           o.b_scales_1x128 ? ScaleTiles::Shape{1, line(t.bn)} : ScaleTiles::Shape{blocks, kScaleLine}};
 }
@@ -170,9 +171,10 @@ Planned plan_of(const GemmOperation& operation, const GemmTile& given) {
   if (std::string refusal = refusal_of(operation); !refusal.empty()) return {std::nullopt, refusal};
   TilePlan t{given};
   if (t.bk == 0) t.bk = operation.packed.is_packed() ? kPackedDepth : 128 / size_of(operation.a);
-  // Reasons against `inside`: A second sum of an element would read what the first one stored, or differ from
-  // it in its last bits. Threads that store a row of D twice would race. A tile that was moved would begin
-  // within a block of scales, of packed weights or of metadata, or would extend across the ends of modes.
+  // These properties exclude `inside`. With beta or a user's epilogue, the second computation of an element
+  // could read what the first has stored; with split_last, it could differ in its last bits. Threads that
+  // scatter a row of D twice would race. With block scales, packed weights or metadata, a tile that was moved
+  // back could begin within a block; with modes, it could extend across the end of a mode.
   if (operation.beta || operation.user_epilogue || t.split_last > 1 || operation.has_block_scales() ||
       operation.scatters() || operation.d_has_modes() || operation.packed.is_packed() ||
       operation.is_sparse())

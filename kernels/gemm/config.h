@@ -1,4 +1,5 @@
-// Describes what a matrix product computes, and how a kernel computes it.
+// Describes what a matrix product computes (GemmOperation), and how a kernel computes it (GemmTile,
+// TilePlan).
 #pragma once
 
 #include <algorithm>
@@ -17,74 +18,79 @@
 
 namespace ptxbuilder::kernels {
 
-// The activations; each is a row of activation.def.
+// The activations. Each enumerator corresponds to a row of activation.def.
 enum class Activation : uint8_t {
 #define PTXBUILDER_ACTIVATION(word, ...) word,
 #include "kernels/gemm/activation.def"
 #undef PTXBUILDER_ACTIVATION
 };
-// The words of the activations, in the order of Activation.
+// The names of the activations, in the order of Activation.
 inline constexpr std::array activation_words = {
 #define PTXBUILDER_ACTIVATION(word, ...) std::string_view(#word),
 #include "kernels/gemm/activation.def"
 #undef PTXBUILDER_ACTIVATION
 };
 
-// An activation f turns x into one of these results. value: f(x). slope: x f'(y), the backward pass, where y
-// is the value that the activation was applied to. gate: f(x[m,2n]) x[m,2n+1], a gate times the value that it
-// lets through, where D has one column for every two columns of the product.
+// The result that an activation f computes from x:
+// - `value`: f(x).
+// - `slope`: x f'(y), as in the backward pass; y is the operand `inputs`, to which f was applied in the
+// forward pass.
+// - `gate`: f(x[m,2n]) x[m,2n+1], so that D has one column for every two columns of the product.
 enum class ActivationUse : uint8_t { value, slope, gate };
 
-// The operand, if any, that consists of windows over the pixels of images (PixelWindows): the rows of A, or
-// the rows of B along k.
+// The operand, if any, that consists of windows over the pixels of images (PixelWindows): A, with the windows
+// along m, or B, with the windows along k.
 enum class WindowsOf : uint8_t { none, a, b };
 
-// The operation is D[m,n] = activation(x[m,n]), rounded once, to nearest even, where
+// Defines D[m,n] = activation(x[m,n]), rounded once, to nearest even, where
 //   x[m,n] = alpha rows[m] columns[n] sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n].
 // - Groups of rows: x[m,n] = sum_k A[m,k] B[g,n,k], where g is the group of row m. With group_counts, rows
-// that belong to no group are not stored. With b_addresses, B[g] begins at b_addresses[g].
-// - Groups of k: x[g,m,n] is the sum over group g's part of k.
-// - a_rows: A[m,k] is A[a_rows[m],k], or 0 if A has no such row.
-// - d_rows: D[m,n] is D[d_rows[m],n], and is not stored if D has no such row.
-// - add_to_rows: D[m,n] is rounded and added to D[add_to_rows[m],n], and the sum is rounded again.
-// - Block scales: A[m,k] is multiplied by the factor of row m, and B[n,k] by the factor of row n or of its
-// 128 rows, for the 128 values of k that contain k.
-// - Packed weights: B[n,k] is a weight minus its zero point, times its scale.
-// - Metadata: A[m,k] or B[n,k] is one of the stored values, or 0.
-// D and C are row-major. A is stored as m rows of k (k-major) or k rows of m; B is stored as n rows of k or k
-// rows of n.
+// that belong to no group are not stored. With b_addresses, B[g] begins at address b_addresses[g].
+// - Groups of k: x[g,m,n] is the sum over the values of k in group g.
+// - a_rows: A[m,k] is replaced with A[a_rows[m],k], or with 0 if A has no such row.
+// - d_rows: the result for row m is stored in row d_rows[m] of D, or nowhere if D has no such row.
+// - add_to_rows: the result for row m is rounded and added to row add_to_rows[m] of D; the sum is rounded
+//   again.
+// - Block scales: every 128 values of k have factors, one for each row of A, and one for each row of B or for
+// every 128 rows of B. A[m,k] and B[n,k] are multiplied by their factors.
+// - Packed weights: B[n,k] is a weight minus the zero point of its group, times the scale of its group.
+// - Metadata: A[m,k] or B[n,k] is 0 if the metadata does not list it as stored.
+// D and C are row-major. A is stored as m rows of k (k-major) or as k rows of m; B is stored as n rows of k
+// (k-major) or as k rows of n.
 struct GemmOperation {
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
-  bool a_k_major = true, b_k_major = true;  // other layouts require 16-bit types
-  // If true, the tensor core adds up the entire sum of e4m3 and e5m2, with about 14 bits. If false, or
+  bool a_k_major = true, b_k_major = true;  // false is allowed only for 16-bit types
+  // If true, the tensor core adds up entire sums of e4m3 and e5m2 products, with about 14 bits. If false, or
   // with block scales, the sum of every 128 values of k is added to separate f32 sums.
   bool fast_accumulation = true;
-  bool alpha = false, beta = false;  // whether the kernel has the factors alpha (of the sum) and beta (of C)
+  bool alpha = false,
+       beta = false;  // true: the kernel multiplies the sum by alpha; the kernel adds beta times C
   Activation activation = Activation::none;
   ActivationUse use = ActivationUse::value;
-  bool batched = false;  // A, B, C and D have a third, outermost dimension
-  // Each field says whether the kernel has that operand. Matrices have no fields of their own: C is present
-  // with beta, and inputs with a slope.
+  bool batched = false;  // true: A, B, C and D have a third, outermost dimension
+  // A field for each vector of product.def; it is true if the kernel has this operand. Matrices have no
+  // fields: the kernel has C if `beta` is true, and inputs if `use` is `slope`.
 #define PTXBUILDER_VECTOR(name, ...) bool name = false;
 #include "kernels/gemm/product.def"
-  // If set, group_ends divide k, and D has a product for each group's part of k. Otherwise they divide the
-  // rows of A and D, and B has a matrix for each group.
+  // If true, groups divide k, and D has a matrix for each group. Otherwise groups divide the rows of A and D,
+  // and B has a matrix for each group.
   bool groups_of_k = false;
-  // The epilogue includes a function of the caller's, which may read anything (UserEpilogue).
+  // If true, the epilogue calls a user's function, which may read any memory (UserEpilogue).
   bool user_epilogue = false;
-  // TMA cannot store all of D at its address (see ThreadStore), so threads store the remaining part.
+  // If true, threads store the part of D that TMA cannot store (see ThreadStore).
   bool d_by_threads = false;
-  // The numbers of tensor modes that make up m, n, k and the batches, and how many elements a tile (or a
-  // stage) has along the first mode if it continues along the second; 0 if it does not continue
-  // (ProductModes).
+  // The numbers of tensor modes that make up m, n, k and the batches, and the sizes of boxes: a tile (or,
+  // along k, a stage) has this many elements along the first mode and continues along the second. 0: it
+  // extends only along the first mode. See ProductModes.
   uint8_t m_modes = 1, n_modes = 1, k_modes = 1, batch_modes = 1;
   uint8_t m_box = 0, n_box = 0, k_box = 0;
   WindowsOf windows = WindowsOf::none;
-  // B is packed weights, which are converted exactly to A's type; `b` is also that type.
+  // The form of packed weights, if B consists of them. They are converted exactly to A's type, and `b` is A's
+  // type.
   PackedForm packed = {};
 
   bool has_modes() const { return k_modes > 1 || d_has_modes(); }
-  // Returns whether D is not a plain matrix.
+  // Returns whether D has several modes along m, n or the batches, so that it is not a plain matrix.
   bool d_has_modes() const { return m_modes > 1 || n_modes > 1 || batch_modes > 1; }
   bool has_epilogue() const {
     if (alpha || activation != Activation::none || user_epilogue) return true;
@@ -92,19 +98,19 @@ struct GemmOperation {
       return row.role > OperandRole::block_factor && has(row.operand);
     });
   }
-  // Returns whether the sum of every 128 values of k has its own factors.
+  // Returns whether the sum of every 128 values of k is multiplied by block scales.
   bool has_block_scales() const { return a_scales_1x128; }
-  // Returns whether the sum of every 128 values of k, or of a group of weights, is added to separate f32
-  // sums.
+  // Returns whether the tensor core's sum over 128 values of k, or over a group of weights, is added to
+  // separate f32 sums.
   bool promotes() const {
     return packed.has_scales() || (is_fp8(a) && (!fast_accumulation || has_block_scales()));
   }
-  // Returns whether A or B stores two of every four values along k; the sparse operand is the one along the
-  // tile's rows.
+  // Returns whether A or B is sparse, storing two of every four values along k. The sparse operand must be
+  // along the tile's rows.
   bool is_sparse() const { return a_metadata || b_metadata; }
-  // Returns whether a CTA loads rows of A one by one instead of using TMA.
+  // Returns whether threads load rows of A one by one, instead of TMA.
   bool gathers() const { return a_rows; }
-  // Returns whether threads store rows of D one by one.
+  // Returns whether threads store rows of D one by one, instead of TMA.
   bool scatters() const { return d_rows || add_to_rows; }
   bool has_groups() const { return group_ends || group_counts; }
   bool grouped_rows() const { return has_groups() && !groups_of_k; }
@@ -138,40 +144,41 @@ struct GemmOperation {
   }
   bool gates() const { return activation != Activation::none && use == ActivationUse::gate; }
   bool has_slope() const { return activation != Activation::none && use == ActivationUse::slope; }
-  // Returns the number of columns of D for `n` columns of the product.
+  // Returns the number of columns of D if the product has `n` columns.
   int64_t d_columns(int64_t n) const { return gates() ? n / 2 : n; }
   DType addend() const { return size_of(d) == 1 ? DType::bf16 : d; }
   bool operator==(const GemmOperation&) const = default;
 };
 
-// The tile of a CTA, and how CTAs and warpgroups share the work. A tile's rows run along m and its columns
-// along n. With `swapped` it is the other way round, which suits a small m: wgmma needs at least 64 rows, but
-// only 8 columns.
+// The tile of a CTA, and how CTAs and warpgroups share the work. The rows of a tile are along m, and its
+// columns along n. If `swapped`, the rows are along n, which suits a small m, since wgmma needs at least 64
+// rows but only 8 columns.
 struct GemmTile {
-  int bm = 128, bn = 256;  // bm: a multiple of 64 for each consumer, up to 256; bn: a multiple of 8, up to
-                           // 320
-  int bk = 0;              // depth of a stage along k; 0: 128 bytes
-  int stages = 0;          // stages of the ring; 0: as many as fit
-  int consumers = 2;       // warpgroups that multiply; they share a tile's rows
-  bool pingpong = false;   // instead of sharing tiles, two consumers take turns with whole tiles
+  int bm = 128, bn = 256;  // bm: rows, 64 (or a multiple) per consumer, up to 256; bn: columns, a multiple of
+                           // 8 up to 320
+  int bk = 0;              // values along k in a stage; 0: as many as take 128 bytes
+  int stages = 0;          // stages in the ring; 0: as many as fit
+  int consumers = 2;       // warpgroups that multiply; they divide a tile's rows
+  bool pingpong = false;   // true: two consumers process whole tiles alternately instead of sharing each tile
   bool swapped = false;
-  int cluster_m = 1, cluster_n = 1;  // CTAs that are adjacent along rows (they share B) and along columns
-                                     // (they share A)
-  // The CTAs of a cluster, along z, that divide a tile's k and add up their sums through distributed shared
-  // memory.
+  int cluster_m = 1, cluster_n = 1;  // CTAs of a cluster along the rows of tiles (they share B), and along
+                                     // the columns (they share A)
+  // The number of CTAs, adjacent along z in a cluster, that divide k of a tile among themselves. They add up
+  // their sums through distributed shared memory.
   int split_k = 1;
-  // The number of CTAs or clusters that may divide k of a tile (or of a block of tiles) in the last wave, if
-  // that wave would leave SMs idle. They add up their sums through global memory and wait for each other, so
-  // all CTAs must run at once, which a cooperative launch ensures.
+  // The maximum number of CTAs (or clusters) that divide k of a tile (or of a block of tiles) in the last
+  // wave, if that wave would leave SMs idle. The CTAs add up their sums through global memory and wait for
+  // each other, so a cooperative launch has to ensure that all of them run at once.
   int split_last = 1;
   Raster raster = {};  // the order of tiles
   int ctas_per_sm = 1;
-  // The kernel starts while the previous launch is ending (programmatic dependent launch, PDL). This saves a
-  // microsecond, but if there are few tiles and each reads much data, all of them run slower.
+  // If true, the kernel starts while the previous launch is ending (programmatic dependent launch, PDL). This
+  // saves a microsecond, but slows all tiles down if there are few of them and each reads much data.
   bool overlaps = true;
-  // The last tiles of a row and column are moved back so that they end inside the output, since TMA is slow
-  // outside a tensor; elements that two tiles compute are stored twice. This is not allowed with beta or a
-  // user's epilogue, which may read D, or with split_last, where each tile would add up in a different order.
+  // If true, the last tiles along each dimension are moved back so that they end inside the output, because
+  // TMA is slow outside a tensor. Elements in two tiles are computed and stored twice. This is not allowed
+  // with beta or a user's epilogue, since they may read D, or with split_last, since the two tiles would add
+  // in different orders.
   bool inside = false;
 
   // Returns the number of a tile's rows that one consumer multiplies.
@@ -180,41 +187,43 @@ struct GemmTile {
   bool operator==(const GemmTile&) const = default;
 };
 
-// Returns a tile as text, such as "128x256x64_4_2x1", followed by the fields that differ from the default:
-// _g8 (groups of 8 rows; _c8 of columns, _g8s in a snake), _pp (ping-pong), _w3 (consumers), _swap, _k4
-// (split k), _s4 (split_last), _x2 (CTAs per SM), _nopdl and _in. parse_tile() does the reverse, and throws
-// Error that shows the form.
+// Returns a tile as text. "128x256x64_4_2x1" lists bm, bn, bk, the stages and the cluster. A suffix follows
+// for each field that differs from its default: _g8 (raster in groups of 8 rows; _c8: of 8 columns; _g8s: in
+// a snake), _pp (pingpong), _w3 (consumers), _swap, _k4 (split_k), _s4 (split_last), _x2 (ctas_per_sm),
+// _nopdl (overlaps is false) and _in (inside).
 std::string text(const GemmTile& tile);
 GemmTile parse_tile(const std::string& text);
 
-// A tile that suits its operation, with bk and stages chosen, and the values that follow from them. The
-// kernel, the model and the launch use the plan.
+// A tile that has been checked against its operation, with bk and stages chosen, and with values derived from
+// them. The kernel, the model and the launch use the plan.
 struct TilePlan : GemmTile {
-  int stage_bytes = 0;  // bytes of A and B, or of weights with their scales and zero points
-  // The columns of a panel in the epilogue (StoreOptions); 0 if any number will do. With split_last, each of
-  // the CTAs that divide a tile completes and stores some of its panels.
+  int stage_bytes = 0;  // bytes of A and B in a stage; packed weights count with their scales and zero points
+  // The number of columns in a panel of the epilogue (StoreOptions); 0 leaves the choice to the epilogue. If
+  // split_last is set, each of the CTAs that divide a tile completes and stores some of its panels.
   int panel_columns = 0;
   // The number of 8 KiB buffers through which each consumer stores: two, or one if the stages leave no room
-  // for two. With block scales there are up to four, which hold a tile's output while the next tile begins.
+  // for two. With block scales it is up to four, so that the buffers hold a tile's output while the next tile
+  // begins.
   int staging_buffers = 0;
-  // A tile's sums are rounded and wait in registers, to be stored during the next tile's products. This is
-  // set if they fit in addition to the next sums and the registers of the epilogue, and if the warpgroups do
-  // not take turns. With batches, the epilogue reads C at the current tile.
+  // If true, a tile's sums are rounded and stay in registers, to be stored during the products of the next
+  // tile. This requires that the registers can hold them in addition to the next sums and the values of the
+  // epilogue, and that warpgroups do not alternate (pingpong). It is false if a batched operation has an
+  // epilogue, which would read operands at the next tile's batch.
   bool defers_store = false;
-  // Some columns are stored twice so that boxes have 128 bytes (StoreOptions::repeats). Boxes of up to 32
-  // bytes write lines of L2 piecemeal, which costs two warpgroups that take turns 1200 clocks for each tile
-  // of 128 x 176. This is not set with beta, where D may be C, or with a user's epilogue, whose reads are
-  // unknown. If the next products hide a store, boxes of 32 bytes are as fast.
+  // If true, some columns are stored twice so that boxes are 128 bytes wide (StoreOptions::repeats). Boxes of
+  // up to 32 bytes write lines of L2 piecemeal, which takes two alternating warpgroups 1200 more clocks for
+  // each tile of 128 x 176. It is false with beta, since D may be C, with a user's epilogue, since it may
+  // read D, and if the next products hide the store, since boxes of 32 bytes are then as fast.
   bool stores_twice = false;
 };
 
-// The registers per thread of each role, set with setmaxnreg. There are 64 Ki in all, and the warpgroups that
-// multiply get the most.
+// The number of registers that each thread of a role has, set with setmaxnreg. An SM has 64 Ki registers, and
+// the warpgroups that multiply get most of them.
 struct RoleRegisters {
   int producer, consumer;
 };
-// Returns the registers of each role. A producer that iterates over groups needs a few more, and one that
-// gathers rows holds indices.
+// Returns the number of registers for each role. A producer that iterates over groups needs a few more than
+// usual, and a producer that gathers rows needs many more for the indices.
 constexpr RoleRegisters role_registers(int consumers, bool grouped = false, bool gathers = false) {
   return gathers          ? RoleRegisters{56, consumers == 1   ? 232
                                               : consumers == 3 ? 144
@@ -225,28 +234,31 @@ constexpr RoleRegisters role_registers(int consumers, bool grouped = false, bool
                           : RoleRegisters{24, 240};
 }
 
-// Returns whether each wgmma covers half of a tile's columns. A wgmma takes at most 256 columns, and with
-// three consumers its sums must fit in the 128 registers that each thread of a 512-thread launch has before
-// setmaxnreg (ptxas C7602).
+// Returns whether each wgmma covers half of a tile's columns. A wgmma can have at most 256 columns. With
+// three consumers, its sums must also fit in the 128 registers that each thread of a 512-thread launch has
+// before setmaxnreg (ptxas C7602).
 constexpr bool divides_columns(const GemmTile& t) { return t.bn > (t.consumers == 3 ? 200 : 256); }
 
-// Returns the number of a tile's columns that each CTA adds up and stores if CTAs of a cluster divide k.
+// Returns the number of a tile's columns that each CTA adds up and stores if the CTAs of a cluster divide k.
 constexpr int columns_of_part(const GemmTile& t) { return (t.bn / 8 + t.split_k - 1) / t.split_k * 8; }
-// Returns whether some columns belong to two CTAs. Both add these columns up, in the same order, and store
-// them.
+// Returns whether some columns belong to the parts of two CTAs. Both CTAs add these columns up, in the same
+// order, and store them.
 constexpr bool parts_overlap(const GemmTile& t) { return columns_of_part(t) * t.split_k != t.bn; }
 
-// Returns the number of columns whose sums of 128 values of k are in registers at once, to be multiplied by
-// block scales.
+// Returns how many columns a consumer multiplies at once if there are block scales: the sums of 128 values of
+// k wait in registers to be multiplied by the scales.
 constexpr int fresh_columns(const GemmTile& t) { return t.bn > 192 ? t.bn / 2 : t.bn; }
-// Returns how many columns of a tile share one factor of a block of B, wherever the tile begins.
+// Returns the size of units into which a tile's columns can be divided so that all columns of a unit share
+// one factor of B, wherever the tile begins.
 constexpr int scale_unit(const GemmTile& t) { return std::gcd(t.bn, kScaleBlock); }
-// The number of scales in 16 bytes. TMA loads at least this many, and its boxes begin at multiples of it.
+// The number of scales in 16 bytes. TMA loads at least this many scales, and boxes of scales begin at
+// multiples of it.
 inline constexpr int kScalesOfBox = 4;
-// The scales of a stage in shared memory: one for each row of A, and for B one for each column or for each
-// block that the tile overlaps. A line holds several such blocks along k. A stage is a multiple of 128 bytes.
+// The tiles of scales of a stage in shared memory. A has a scale for each row of the tile. B has one for each
+// column, or for each block that the tile overlaps; its tile then holds the scales of several blocks along k
+// in a line. The size of each tile is a multiple of 128 bytes.
 struct ScaleTiles {
-  // The rows and columns of a tile of scales, which are f32.
+  // The numbers of rows and columns in a tile of f32 scales.
   struct Shape {
     int rows, cols;
     int bytes() const { return rows * cols * 4; }
@@ -255,13 +267,13 @@ struct ScaleTiles {
 };
 ScaleTiles scale_tiles(const GemmOperation& operation, const GemmTile& tile);
 
-// Either a plan, or a refusal that says what cannot be combined and what to change.
+// Either a plan, or a text that tells what cannot be combined and what to change.
 struct Planned {
   std::optional<TilePlan> plan;
   std::string refusal;
 };
 Planned plan_of(const GemmOperation& operation, const GemmTile& tile);
-// Throws the refusal as an Error.
+// Returns the plan, or throws the refusal as an Error.
 TilePlan checked(const GemmOperation& operation, const GemmTile& tile, Where where = Where::here());
 
 }  // namespace ptxbuilder::kernels

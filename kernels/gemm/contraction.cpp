@@ -24,7 +24,7 @@ TensorForm form_of(const ContractionTensor& x) {
   return form;
 }
 
-// Returns the number of elements from the first one to the last one, including gaps.
+// Returns the number of elements from the first to the last element of a tensor, including gaps.
 __int128 reach_of(const ContractionTensor& x) {
   const TensorForm form = form_of(x);
   __int128 last = 0;
@@ -37,7 +37,8 @@ __int128 reach_of(const ContractionTensor& x) {
 
 size_t index_of(ContractionOperand which) { return static_cast<size_t>(which); }
 
-// A call's form is stored under its words if its letters and dimensions fit into these numbers of words.
+// The form of a call is cached only if the letters and dimensions of the call fit into these numbers of
+// words.
 constexpr size_t kLetterWords = 4, kMostRank = 8, kTensorWords = 3 + 2 * kMostRank;
 constexpr size_t kFormWords = kLetterWords + 1 + 3 * kTensorWords;
 
@@ -109,20 +110,21 @@ class Contraction::State {
   }
 
  private:
-  using Addresses = CallAddresses<4>;  // the addresses of A, B, D and the workspace
+  using Addresses = CallAddresses<4>;  // addresses of A, B, D and the workspace
   static constexpr size_t kWorkspace = 3;
 
-  // If only the size of the workspace is requested, copies get the lowest addresses, which no memory has.
+  // Returns the addresses of a call. If only the size of the workspace is requested, a placeholder stands for
+  // its address.
   static Addresses addresses_of(const ContractionArguments& p) {
     return {{p.a.memory.address, p.b.memory.address, p.d.memory.address,
              p.workspace.address ? p.workspace.address : kTma}};
   }
 
-  // Everything that is known about a call, except its addresses, alpha, workspace and stream.
+  // The cached properties of a call. They do not depend on its addresses, alpha, workspace or stream.
   struct Known {
     ContractionForm form;
     MatmulArguments product;
-    std::vector<PermutedCopyForm> first, behind;  // before the product; after the product
+    std::vector<PermutedCopyForm> first, behind;  // copies before and after the product
     size_t copied_bytes = 0;
 
     MatmulArguments product_of(const ContractionArguments& p) const {
@@ -182,7 +184,7 @@ class Contraction::State {
     q.a.type = given[a]->type, q.b.type = given[1 - a]->type;
     q.d.type = p.d.type;
     if (!f.is_plain()) return known;
-    // Sets the strides of the rows and of the batches of a stored matrix.
+    // Sets the strides between the rows and between the batches of a matrix.
     const auto strides = [&](DeviceMatrix& x, const ModeList& rows, int64_t ProductMode::*stride) {
       if (rows.size() > 0) x.stride = rows[0].*stride;
       if (f.modes.batch.size() > 0) x.batch_stride = f.modes.batch[0].*stride;
@@ -196,7 +198,8 @@ class Contraction::State {
   static Operand all_of(const char* name, const ContractionTensor& x) {
     return one_row(name, x.type, x.memory, static_cast<int64_t>(reach_of(x)));
   }
-  // Checks a tensor before it is copied, since copies precede the product's own checks.
+  // Checks the memory of a tensor. The product's own checks would come too late, since tensors are copied
+  // before the product.
   static void check_bytes(const ContractionTensor& x, char name, Where where) {
     const __int128 bytes = reach_of(x) * size_of(x.type);
     if (bytes == 0) return;

@@ -1,4 +1,5 @@
-// A contraction of two tensors by name, as one call on the host: a product with the modes of the tensors.
+// Contracts two tensors over named modes in one call on the host. The call computes a product whose operands
+// have several modes.
 //
 //   Contraction contraction(*device);
 //   ContractionArguments p{.subscripts = "mbk,nbk->mnb"};
@@ -19,31 +20,32 @@
 namespace ptxbuilder::kernels {
 
 struct ContractionTensor {
-  runtime::View memory = {};  // from the first element to the end of the accessible memory
+  runtime::View memory = {};  // begins at the first element and ends where the accessible memory ends
   DType type = DType::bf16;
   std::vector<int64_t> extents = {};  // outermost first
-  std::vector<int64_t> strides = {};  // in elements; if empty, the tensor is row-major and has no gaps
+  std::vector<int64_t> strides = {};  // in elements; empty: row-major without gaps
 };
 
-// D = alpha times the sum of A B over the modes that A and B have and D does not have, rounded once.
-// `subscripts` are those of contraction_form.h. The types are those of MatmulArguments.
+// D is alpha times the sum of A B over the modes that are in A and B but not in D, rounded once.
+// contraction_form.h defines `subscripts`. The types are those that MatmulArguments allows.
 //
-// Placement: modes of rows, columns, depth and batches whose strides allow it are merged. The others are
-// dimensions of a tensor map, which has up to five; a tile then extends along two modes, and each mode ends
-// separately. TMA requires one mode without gaps, and strides that are multiples of 16 bytes. A tensor that
-// is placed otherwise, or whose modes would leave tiles half empty, is copied once: A or B into the
-// workspace, D out of it. explain() says which tensors are copied, and why.
+// Placement: among the modes of rows, of columns, of depth and of batches, those whose strides allow it are
+// merged. The remaining modes become dimensions of a tensor map, which has up to five; a tile then extends
+// along two modes and is cut off at the end of each. TMA requires one mode without gaps, and strides that are
+// multiples of 16 bytes. A tensor that violates this, or whose modes would leave tiles half empty, is copied
+// once: A or B into the workspace, D out of it. explain() reports which tensors are copied, and why.
 struct ContractionArguments {
   std::string subscripts;
   ContractionTensor a = {}, b = {}, d = {};
   float alpha = 1;
-  bool fast_accumulation = true;  // as in MatmulArguments
-  runtime::View workspace = {};   // at a multiple of 16; belongs to the call until the call has finished
+  bool fast_accumulation = true;  // see MatmulArguments
+  runtime::View workspace =
+      {};  // begins at a multiple of 16 bytes; may not be used until the call has finished
   runtime::Stream stream = {};
 };
 
-// Stores the form of each contraction, and its kernels. It must not outlive its device. Any thread may call
-// it at any time.
+// Computes contractions, and caches their forms and kernels. The object must not outlive its device. Any
+// thread may call it at any time.
 class Contraction {
  public:
   explicit Contraction(runtime::Device& device, MatmulOptions options = {});
@@ -51,13 +53,14 @@ class Contraction {
   Contraction(Contraction&&) noexcept;
   Contraction& operator=(Contraction&&) noexcept;
 
-  // Queues one contraction on the device. Throws Error that names the mode, its extents and the rule.
+  // Queues one contraction on the device. Throws an Error that names the mode, its extents and the violated
+  // rule.
   void operator()(const ContractionArguments& arguments, Where where = Where::here());
   size_t workspace_bytes(const ContractionArguments& arguments, Where where = Where::here());
-  // Describes in one line which modes are rows, columns, depth and batches, how they are arranged in tiles,
-  // the tile, and what is copied and why.
+  // Returns one line that tells which modes are rows, columns, depth and batches, how tiles extend along
+  // them, which tile is used, and which tensors are copied and why.
   std::string explain(const ContractionArguments& arguments, Where where = Where::here());
-  // Tunes like Matmul::tune().
+  // Finds the fastest tile, as Matmul::tune() does.
   void tune(const ContractionArguments& arguments, Where where = Where::here());
 
  private:

@@ -21,7 +21,7 @@ constexpr size_t kA = 0, kB = 1, kD = 2;
 constexpr int64_t ProductMode::*kStride[] = {&ProductMode::a, &ProductMode::b, &ProductMode::d};
 constexpr size_t kMostModes = 16;
 
-// A mode of the contraction, or several that are merged into one: the letters, innermost first.
+// A mode of the contraction, or several modes merged into one. `letters` names them, innermost first.
 struct Mode {
   std::string letters;
   ProductMode place;
@@ -92,14 +92,14 @@ Modes modes_of(std::string_view subscripts, const ContractionTensors& tensors, W
   return modes;
 }
 
-// Checks that the elements of D do not overlap: each mode must step over everything that the modes with
-// smaller strides reach.
+// Checks that the elements of D do not overlap: the stride of each mode must exceed the extent of memory that
+// the modes with smaller strides cover together.
 void check_apart_in_d(std::string_view subscripts, const Modes& modes, Where where) {
   Modes of_d;
   std::ranges::copy_if(modes, std::back_inserter(of_d),
                        [](const Mode& mode) { return mode.in[kD] && mode.place.extent > 1; });
   std::ranges::sort(of_d, {}, [](const Mode& mode) { return mode.place.d; });
-  __int128 reach = 0;  // products of strides below 2^63 and extents below 2^31
+  __int128 reach = 0;  // 128 bits hold products of strides below 2^63 and extents below 2^31
   for (const Mode& mode : of_d) {
     if (mode.place.d <= reach)
       refuse(where, fmt::format("'{}': D overlaps itself: it has a stride of {} elements along '{}', and the "
@@ -122,7 +122,7 @@ struct Form {
   bool copied[3] = {};
   bool a_k_major = true, b_k_major = true;
   int m_box = 0, n_box = 0, k_box = 0;
-  double depth = 1;  // factor by which k grows because stages extend beyond modes
+  double depth = 1;  // factor by which k grows because stages extend beyond the ends of modes
   double microseconds = std::numeric_limits<double>::infinity();
   std::string refusal;  // empty if the form is accepted
 };
@@ -132,7 +132,8 @@ int64_t extent_of(const Modes& modes) {
                          [](int64_t all, const Mode& mode) { return all * mode.place.extent; });
 }
 
-// Returns whether two modes can be merged: in each tensor that counts, one continues where the other ends.
+// Returns whether two modes can be merged. In each tensor that contains them and is not copied, `outer` must
+// step to the place where `inner` ends.
 bool folds(const Mode& inner, const Mode& outer, const bool (&copied)[3]) {
   for (size_t t = 0; t < 3; ++t)
     if (inner.in[t] && !copied[t] && outer.place.*kStride[t] != inner.place.*kStride[t] * inner.place.extent)
@@ -158,7 +159,8 @@ class Former {
  public:
   Former(const Modes& modes, const ContractionTensors& tensors) : modes_(modes), tensors_(tensors) {}
 
-  // `a` and `b` are the caller's A and B, in this order or exchanged.
+  // Returns the form with these operands copied. If `exchanged`, the product's A is the caller's B, and its B
+  // is the caller's A.
   Form form(bool exchanged, const std::array<bool, 3>& copied) const {
     Form f;
     std::ranges::copy(copied, f.copied);
@@ -181,10 +183,10 @@ class Former {
 
  private:
   int bytes(size_t t) const { return size_of(tensors_[t].type); }
-  bool takes_rows() const { return bytes(kA) == 2; }  // wgmma transposes only 16-bit types
+  bool takes_rows() const { return bytes(kA) == 2; }  // wgmma transposes operands only of 16-bit types
 
-  // Puts the contiguous mode first in its axis, and determines whether A or B is contiguous along k. Returns
-  // the problem, if there is one.
+  // Moves the contiguous mode of A or B to the front of its axis, and sets `k_major` to whether it belongs to
+  // k. Returns a description of the problem if the operand cannot be used in place.
   std::string settle_operand(Form& f, size_t t, Modes& own, bool& k_major) const {
     k_major = true;
     if (f.copied[t]) return "";
@@ -204,10 +206,10 @@ class Former {
     return own.empty() && f.axes.k.empty() ? "" : "no mode is contiguous";
   }
 
-  // Returns what prevents TMA from reading a tensor whose mode `first` has no gaps.
+  // Returns why TMA cannot access a tensor in place, or an empty text. `first` is the contiguous mode.
   std::string check_strides(const Form& f, size_t t, const Mode* first, bool is_matrix) const {
     if (f.copied[t]) return "";
-    if (t == kD && is_matrix) return "";  // Matmul stores any matrix
+    if (t == kD && is_matrix) return "";  // Matmul can store any matrix
     if (!tensors_[t].is_aligned) return "it does not begin at a multiple of 16 B";
     const int64_t length = first ? first->place.extent : 1;
     if (t == kD && length * bytes(t) % kTma != 0)
@@ -228,7 +230,7 @@ class Former {
 
   std::string settle(Form& f, size_t a, size_t b) const {
     Axes& x = f.axes;
-    // The letters of the mode that is contiguous in D, which must belong to n.
+    // The mode that is contiguous in D must belong to n; these are its letters.
     std::string contiguous_in_d;
     if (!f.copied[kD]) {
       for (const Modes* axis : {&x.m, &x.batch})
@@ -250,7 +252,7 @@ class Former {
                          kNames[a]);
     if (!contiguous_in_d.empty() && x.n[0].letters != contiguous_in_d)
       return fmt::format("{}: '{}' is contiguous, but '{}' in D", kNames[b], x.n[0].letters, contiguous_in_d);
-    // Rows of D's copy are multiples of 16 B.
+    // Boxes along n hold at least 16 bytes of D, since TMA copies units of 16 bytes.
     const bool m_fixed = !f.a_k_major, n_fixed = !f.b_k_major || !contiguous_in_d.empty();
     f.m_box = settle_rows(x.m, m_fixed, f.a_k_major, 1);
     f.n_box = settle_rows(x.n, n_fixed, f.b_k_major, std::max<int>(8, static_cast<int>(kTma) / bytes(kD)));
@@ -290,17 +292,17 @@ class Former {
     return list;
   }
 
-  static constexpr int kTile = 128;  // rows or columns of a typical tile
+  static constexpr int kTile = 128;  // number of rows or columns in a typical tile
   static constexpr int kStageBytes = 128;
-  // Returns the factor by which products take longer because tiles extend beyond modes, or cannot be larger
-  // along a short mode.
+  // Returns the factor by which a product takes longer because tiles extend beyond the ends of modes, or
+  // because a short first mode limits the size of tiles.
   static double padded(const Modes& modes, int box) {
     const bool is_short = modes.size() > 1 && box == 0 && modes[0].place.extent <= kTile;
     return static_cast<double>(tiles_along(list_of(modes), box, kTile)) * kTile * (is_short ? 1.1 : 1) /
            static_cast<double>(extent_of(modes));
   }
-  // Puts the modes that tiles should run along first, except that the first mode remains first if it is
-  // `fixed`, and returns the box.
+  // Reorders the modes so that tiles extend along the first, and perhaps the second, with the least waste,
+  // and returns the size of the box. If `fixed`, the first mode remains first.
   static int settle_rows(Modes& modes, bool fixed, bool may_box, int least) {
     if (modes.size() < 2 || modes.size() > ModeList::kMost) return 0;
     Modes best = modes;
@@ -312,7 +314,7 @@ class Former {
     do {
       for (int box : {0, 128, 64, 32, 16, 8, 4, 2, 1}) {
         if (box != 0 && (!may_box || box < least)) break;
-        // TMA takes more time for narrow boxes.
+        // TMA is slower with narrow boxes.
         const double all = padded(order, box) * (box == 0 || box >= 32 ? 1 : box >= 8 ? 1.05 : 1.2);
         if (all < least_padded * 0.97) best = order, best_box = box, least_padded = all;
       }
@@ -321,7 +323,8 @@ class Former {
     return best_box;
   }
 
-  // Decides which modes of k a stage extends along; the first mode remains first if it is `fixed`.
+  // Reorders the modes of k so that stages extend along the first, and perhaps the second, with the least
+  // waste, and sets the box. If `fixed`, the first mode remains first.
   void settle_depth(Form& f, bool fixed) const {
     Modes order = f.axes.k;
     if (order.empty() || order.size() > ModeList::kMost) return;
@@ -347,10 +350,10 @@ class Former {
     } while (std::next_permutation(order.begin() + fixed, order.end(), by_extent));
   }
 
-  // Returns the factor by which products take longer if rows of an operand begin within lines of 128 bytes or
-  // within sectors of 32, because TMA then requests more lines or sectors, and most so for short rows of
-  // boxes. The factors were measured on an H100, with random contractions, relative to products whose rows
-  // are aligned.
+  // Returns the factor by which products take longer if an operand's rows begin within lines of 128 bytes, or
+  // within sectors of 32 bytes, because TMA then requests more lines or sectors. Short rows of boxes suffer
+  // most. The factors were measured on an H100 with random contractions, relative to products with aligned
+  // rows.
   double misalignment(const Form& f, size_t t, bool k_major) const {
     if (f.copied[t]) return 1;
     int64_t all = 0;
@@ -366,7 +369,7 @@ class Former {
 
   static constexpr double kBandwidth = 2.7e6;  // bytes per microsecond
   static constexpr double kCopyStart = 4;      // microseconds that a copy takes besides moving its bytes
-  // Returns the time that a form takes, accurately enough to choose between forms.
+  // Returns the estimated time of a form in microseconds, accurate enough to choose between forms.
   double cost(const Form& f, size_t a, size_t b) const {
     const Axes& x = f.axes;
     const double teraflops = bytes(kA) == 1 ? 1330 : bytes(kA) == 2 ? 690 : 345;
@@ -390,8 +393,8 @@ class Former {
 
 // ---- The copies ----
 
-// Determines the layout of a copy: the first mode of `along` without gaps, in rows that are multiples of 16
-// B, followed by the other modes.
+// Determines the layout of a copy of tensor `t`. The first mode of `along` is contiguous and padded to a
+// multiple of 16 bytes; the other modes follow without gaps.
 ContractionCopy laid_out(Axes& axes, const Modes& modes, size_t t, Modes& along, Modes& rows, int bytes) {
   ContractionCopy copy{static_cast<ContractionOperand>(t), {}, 0, ""};
   std::vector<Mode*> order;

@@ -24,7 +24,7 @@ ConvolutionArguments with_form_addresses(ConvolutionArguments p) {
 
 constexpr size_t kImageRank = 4, kImageWords = 3 + 2 * kImageRank, kConvolutionWords = 12 + 3 * kImageWords;
 
-// Returns whether no byte clearly belongs to two tensors; convolution_form() checks the other cases.
+// Returns whether the tensors clearly do not overlap. If false, convolution_form() examines them in detail.
 bool is_plainly_apart(const ConvolutionArguments& p) {
   const runtime::View &x = p.x.memory, &w = p.w.memory, &y = p.y.memory;
   return lie_apart(x, w) && lie_apart(x, y) && lie_apart(w, y) &&
@@ -111,8 +111,8 @@ class Convolution::State {
 
  private:
   using Form = std::shared_ptr<const ConvolutionForm>;
-  using Addresses = CallAddresses<5>;  // indexed with ConvolutionMemory
-  // The workspace if only its size is requested, at an address that no memory has.
+  using Addresses = CallAddresses<5>;  // indexed by ConvolutionMemory
+  // A placeholder for the workspace when only its size is requested. No memory has this address.
   static constexpr runtime::View kNowhere = {kTma, 0};
 
   static Addresses addresses_of(const ConvolutionArguments& p, runtime::Address workspace) {
@@ -121,7 +121,7 @@ class Convolution::State {
   Form form_of(const ConvolutionArguments& p, Where where) {
     const bool keeps = has_words(p) && is_plainly_apart(p);
     return known_.get(keeps, words_of(p), [&] {
-      static_cast<void>(convolution_form(p, where));  // throws errors with the caller's addresses
+      static_cast<void>(convolution_form(p, where));  // throws an Error with the caller's addresses
       ConvolutionForm form = convolution_form(with_form_addresses(p), where);
       for (ConvolutionProduct& one : form.products)
         if (one.modes && keeps) one.modes->number = next_number_of_calls();
@@ -131,7 +131,8 @@ class Convolution::State {
   static const ContractionTensor& result_of(const ConvolutionArguments& p) {
     return p.result == ConvolutionResult::y ? p.y : p.result == ConvolutionResult::x ? p.x : p.w;
   }
-  // Returns a product that uses the part of the workspace which the copies leave free.
+  // Returns the arguments of a product, with the caller's addresses. The product's own workspace follows the
+  // copies in the caller's workspace.
   static MatmulArguments product_of(const ConvolutionProduct& one, const ConvolutionArguments& p,
                                     runtime::View workspace) {
     const Addresses addresses = addresses_of(p, workspace.address);
@@ -143,8 +144,8 @@ class Convolution::State {
     q.stream = p.stream;
     return q;
   }
-  // Returns the bytes of the workspace. Products run one after the other, so each reuses what the previous
-  // one no longer needs.
+  // Returns the size of the workspace in bytes. The products run one after the other, so they share the same
+  // workspace.
   size_t bytes_of(const ConvolutionForm& form, const ConvolutionArguments& p, Where where) {
     size_t most = 0;
     for (const ConvolutionProduct& one : form.products)

@@ -1,5 +1,5 @@
-// A convolution of images, or one of its gradients, as one call on the host: products whose windows TMA
-// loads.
+// Computes a convolution of images, or one of its gradients, in one call on the host. The call queues matrix
+// products, and TMA loads the windows.
 //
 //   Convolution convolution(*device);
 //   ConvolutionArguments p;
@@ -18,43 +18,46 @@
 
 namespace ptxbuilder::kernels {
 
-// The tensor that the call writes; the other two are read. y is the convolution of x with w. x is the
-// gradient of the input, computed from w and the gradient of the result in y. w is the gradient of the
-// filters, computed from x and y.
+// The tensor that the call writes; the call reads the other two. `y` selects the convolution of x with w. `x`
+// selects the gradient of the input, computed from w and from y, which holds the gradient of the result. `w`
+// selects the gradient of the filters, computed from x and y.
 enum class ConvolutionResult : uint8_t { y, x, w };
 
-// y[image, p, q, filter] = activation(the sum over r, s and channels of x[image, p step - before + r spread,
-// q .., channel] w[filter, r, s, channel] + bias[filter]), where x is zero outside its images. With groups,
-// x's channels and the filters are divided into that many groups of equal size, and a filter has only the
-// channels of its group. The types are those of MatmulArguments; in gradients, all tensors except the result
-// have 16 bits. The last dimension of each tensor has stride 1. The pixels of y, and of an x that is the
-// result, are a fixed stride apart from the first pixel of the first image to the last pixel of the last
-// image.
+// Defines y[image, p, q, filter] = activation(the sum over r, s and channels of x[image, p step - before + r
+// spread, q .., channel] w[filter, r, s, channel] + bias[filter]), where x is zero outside its images.
+// `groups` divides the channels of x and the filters into groups of equal size, and a filter has only the
+// channels of its group. The types are those that MatmulArguments allows; for gradients, all tensors except
+// the result must have 16-bit types. The last dimension of each tensor must have stride 1. The pixels of y,
+// and of x if x is the result, must be a fixed stride apart, from the first pixel of the first image to the
+// last pixel of the last image.
 //
-// Placement: TMA reads the pixels under windows in place (im2col), without a copy, if the channels of a group
-// in x, w and y are multiples of 16 bytes; other tensors are copied into the workspace, as in
-// MatmulArguments. An x with up to 8 channels, which would fill only part of what is multiplied, is copied
-// with padding for each line, so that a window's taps in a line are contiguous. A gradient of x with steps is
-// one product for each position between two windows, and the results are copied to their positions. A result
-// with pixels that no window reaches must have no gaps.
+// Placement: TMA reads the pixels of windows in place (im2col mode) if the channels of a group take a
+// multiple of 16 bytes in x, w and y; other tensors are first copied into the workspace, as for
+// MatmulArguments. An x with up to 8 channels would fill only part of a stage; it is copied, line by line and
+// with padding, so that a window's taps within a line are contiguous. If windows move in steps greater than
+// 1, the gradient of x takes one product for each pixel position within a step, and copies move the results
+// to their pixels. If no window reaches some pixels of the result, the result must have no gaps.
 struct ConvolutionArguments {
   struct Along {
-    int64_t step = 1;                // pixels from one window to the next, 1 to 8
-    int64_t before = 0, behind = 0;  // pixels of zero padding before an image and after it
+    int64_t step = 1;                // pixels from one window to the next; 1 to 8
+    int64_t before = 0, behind = 0;  // pixels of zero padding before and after an image
     int64_t spread = 1;              // pixels from one tap of a window to the next
   };
   ContractionTensor x, w, y;
   ConvolutionResult result = ConvolutionResult::y;
   Along along_h = {}, along_w = {};
   int64_t groups = 1;
-  runtime::View bias = {};  // only for y, like the activation: one element of y's type for each filter
+  runtime::View bias =
+      {};  // one element of y's type for each filter; bias and activation require that the result is y
   Activation activation = Activation::none;
-  bool fast_accumulation = true;  // as in MatmulArguments
-  runtime::View workspace = {};   // at a multiple of 16; belongs to the call until the call has finished
+  bool fast_accumulation = true;  // see MatmulArguments
+  runtime::View workspace =
+      {};  // begins at a multiple of 16 bytes; may not be used until the call has finished
   runtime::Stream stream = {};
 };
 
-// Stores kernels and tiles like Matmul. It must not outlive its device. Any thread may call it at any time.
+// Computes convolutions, and caches kernels and tiles like Matmul. The object must not outlive its device.
+// Any thread may call it at any time.
 class Convolution {
  public:
   explicit Convolution(runtime::Device& device, MatmulOptions options = {});
@@ -62,12 +65,14 @@ class Convolution {
   Convolution(Convolution&&) noexcept;
   Convolution& operator=(Convolution&&) noexcept;
 
-  // Queues the call on the device. Throws Error that names the tensor, its extents and the rule.
+  // Queues one convolution on the device. Throws an Error that names the tensor, its extents and the violated
+  // rule.
   void operator()(const ConvolutionArguments& arguments, Where where = Where::here());
   size_t workspace_bytes(const ConvolutionArguments& arguments, Where where = Where::here());
-  // Describes in one line how many products there are, what they are and which tiles they use.
+  // Returns one line that tells how many products the call takes, what each computes and which tiles they
+  // use.
   std::string explain(const ConvolutionArguments& arguments, Where where = Where::here());
-  // Tunes like Matmul::tune().
+  // Finds the fastest tiles, as Matmul::tune() does.
   void tune(const ConvolutionArguments& arguments, Where where = Where::here());
 
  private:

@@ -15,12 +15,12 @@ namespace {
 using Along = ConvolutionArguments::Along;
 
 constexpr char kConvolution[] = "convolution";
-enum : size_t { kImage, kLine, kPixel, kChannel };  // dimensions of x and y; w has filters in place of images
+enum : size_t { kImage, kLine, kPixel, kChannel };  // dimensions of x and y; w has filters instead of images
 
-// These limits are those of tensor maps of four dimensions (CUDA driver API, cuTensorMapEncodeIm2col; PTX
-// ISA, cp.async.bulk.tensor).
-constexpr int64_t kFewChannels = 8;   // 16 bytes
-constexpr int64_t kWindowStage = 64;  // 2-byte elements along k in a stage, with windows
+// The constants from kMostStep to kMostOffset are limits of tensor maps of four dimensions (CUDA driver API,
+// cuTensorMapEncodeIm2col; PTX ISA, cp.async.bulk.tensor).
+constexpr int64_t kFewChannels = 8;   // most channels for which x is packed: 16 bytes of 16-bit elements
+constexpr int64_t kWindowStage = 64;  // 16-bit elements along k in a stage if an operand has windows
 constexpr int64_t kMostStep = 8, kLeastCorner = -128, kMostCorner = 127, kMostOffset = 255;
 
 [[noreturn]] void refuse_convolution(Where where, const std::string& what) {
@@ -47,7 +47,7 @@ struct ImageTensor {
     for (size_t d = 0; d < 3; ++d) o.outer[2 - d] = {words[d], extents[d], strides[d]};
     return o;
   }
-  // Returns the stride from each pixel to the next, over all images, if it is constant.
+  // Returns the stride from one pixel to the next if it is the same over all lines and images.
   std::optional<int64_t> flat() const {
     int64_t count = 1, stride = extents[kChannel];
     for (const size_t d : {kPixel, kLine, kImage}) {
@@ -103,8 +103,8 @@ void check_along(const char* name, const Along& a, Where where) {
             name, a.step, a.spread, a.before, a.behind, kMostStep, kMostOffset, -kLeastCorner));
 }
 
-// Throws Error for windows that begin at positions, or have taps at distances, for which a tensor map has too
-// few bits.
+// Throws an Error if the positions of the windows, or the distances of their taps, exceed the ranges of a
+// tensor map.
 void check_corners(const PixelWindows& windows, Where where) {
   for (const auto& [name, d] : {std::pair{"w", windows.w}, {"h", windows.h}}) {
     const int64_t behind = d.first + (d.count - 1) * d.step + 1 - d.extent, reach = (d.taps - 1) * d.spread;
@@ -136,7 +136,7 @@ class ConvolutionFormer {
     check_no_self_overlap(kConvolution, result.operand(), where_);
     for (const ImageTensor* other : {&x_, &w_, &y_})
       if (other != &result) check_apart(kConvolution, result.operand(), other->operand(), true, where_);
-    // If there is no product, the sums are empty.
+    // There is no product if one of the tensors is empty.
     const bool has_products = !x_.is_empty() && !w_.is_empty() && !y_.is_empty();
     if (p_.result == ConvolutionResult::y && !has_products)
       refuse_convolution(where_, "y is a sum of nothing: give x and w a channel, and w a line and a pixel");
@@ -216,7 +216,7 @@ class ConvolutionFormer {
     one.modes = modes;
   }
 
-  // Returns the windows of the convolution over x.
+  // Returns the windows over x that the convolution multiplies.
   PixelWindows over_x() const {
     const auto along = [&](size_t d, const Along& a) {
       return PixelWindows::Along{.extent = x_.extents[d],
@@ -231,7 +231,7 @@ class ConvolutionFormer {
             x_.strides[kImage]};
   }
 
-  // Reserves memory in the workspace for copied data.
+  // Reserves memory in the workspace of `one`, in addition to its `scratch`, and returns the reserved memory.
   static runtime::View near(ConvolutionProduct& one, size_t bytes) {
     const auto workspace = static_cast<size_t>(ConvolutionMemory::workspace);
     const runtime::View place = {form_address(workspace, kTma) + one.scratch, bytes};
@@ -239,8 +239,9 @@ class ConvolutionFormer {
     return place;
   }
 
-  // If pixels have few channels, a copy stores the pixels of a line contiguously, and interleaves `together`
-  // lines if windows step over that many lines. A window then has `reach` elements of each of `taps` such
+  // The layout of a copy of x whose pixels have few channels. Each pixel is padded to `packed` channels, and
+  // the pixels of a line are contiguous. If windows move in steps of several lines, `together` lines are
+  // interleaved and count as one. A window then consists of `reach` contiguous elements from each of `taps`
   // lines.
   struct Packing {
     int64_t packed = kFewChannels, together = 1, width = 0, filter_width = 0, reach = 0, taps = 0;
@@ -254,7 +255,7 @@ class ConvolutionFormer {
   Packing packing_of(int64_t together) const {
     const int64_t taps = w_.extents[kPixel], step = p_.along_w.step;
     Packing of;
-    // TMA requires that windows, like lines, begin at multiples of 16 bytes.
+    // Four channels suffice only if windows still begin at multiples of 16 bytes, as TMA requires.
     if (channels() <= kFewChannels / 2 && step * together % 2 == 0) of.packed = kFewChannels / 2;
     of.together = together;
     const int64_t unit = std::max<int64_t>(kFewChannels / of.pixel(), 1);
@@ -286,7 +287,8 @@ class ConvolutionFormer {
             .together = static_cast<int>(of.together),
             .from = t.memory};
   }
-  // Copies x in this form, sets the windows of `modes`, and returns the memory of the copy.
+  // Adds a copy of x with this packing to `one`, sets the windows of `modes`, and returns the memory of the
+  // copy.
   runtime::View pack_x(ConvolutionProduct& one, const Packing& of, ProductModes& modes) const {
     const Along &h = p_.along_h, &w = p_.along_w;
     PackedPixels& copy = one.ahead.emplace_back(packed(x_, of));
@@ -307,9 +309,9 @@ class ConvolutionFormer {
     v.images = x_.extents[kImage], v.image_stride = v.h.stride * v.h.extent;
     return copy.to;
   }
-  // Treats the rows of windows in a line as modes of m, which TMA loads faster than windows, if all their
-  // pixels are inside the copy. Returns whether the product can store y with the same modes, which requires
-  // TMA, no epilogue, and tiles that extend only a little beyond lines and images.
+  // Tries to describe the windows over the copy as ordinary modes of m, which TMA loads faster than windows.
+  // Returns false, without changes, if y has an epilogue, if TMA cannot store y, or if tiles would extend too
+  // far beyond lines and images.
   bool takes_lines(ProductModes& modes) const {
     constexpr int kTile = 128;
     const auto fits = [&](size_t d) { return y_.strides[d] * size_of(y_.type) % kTma == 0; };
@@ -344,7 +346,7 @@ class ConvolutionFormer {
     take(one, modes);
   }
 
-  // Adds the product for y, which multiplies windows of x by the filters.
+  // Adds the product that computes y: windows over x, multiplied by the filters.
   void forward() {
     ConvolutionProduct& one = product(x_, w_, y_);
     MatmulArguments& q = one.product;
@@ -374,9 +376,9 @@ class ConvolutionFormer {
     take(one, modes);
   }
 
-  // The taps that reach pixels of x whose position is `at` modulo the step, in each window that begins at a
-  // multiple of the step: every `period`-th tap, beginning with `tap`. These taps are windows over y whose
-  // first tap is the last one.
+  // The part of the gradient for those pixels of x whose position along one dimension is a certain remainder
+  // modulo the step. Only every `period`-th tap, beginning with `tap`, reaches these pixels. The gradient at
+  // a pixel is a window over y, with the taps in reverse order.
   struct Phase {
     PixelWindows::Along windows;
     int64_t tap = 0, period = 1;
@@ -461,13 +463,13 @@ class ConvolutionFormer {
                                              view_from(q.d.memory, first * of.filter_line(), w_.type),
                                              w_.from(first * of.together * w_.strides[kLine])}));
     };
-    // The last group of lines of a filter may have fewer than `together` lines.
+    // The last group may contain fewer than `together` lines of the filter.
     const int64_t whole = w_.extents[kLine] / of.together;
     copy_lines(0, whole, of.together);
     copy_lines(whole, 1, w_.extents[kLine] % of.together);
   }
 
-  // Adds the product for w, which multiplies the transposed pixels of y by windows of x.
+  // Adds the product that computes w: the transposed pixels of y, multiplied by windows over x.
   void gradient_of_w() {
     ConvolutionProduct& one = product(y_, x_, w_);
     MatmulArguments& q = one.product;

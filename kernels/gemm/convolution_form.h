@@ -1,4 +1,5 @@
-// Turns a convolution into products: finds their windows, and where their results are stored.
+// Turns a convolution into products. Determines the windows of each product, and where its results are
+// stored.
 #pragma once
 
 #include <optional>
@@ -10,26 +11,28 @@
 
 namespace ptxbuilder::kernels {
 
-// The memories of a convolution, which identify the addresses in a form.
+// The tensors of a convolution and its workspace. A form refers to memory by these identifiers.
 enum class ConvolutionMemory : uint8_t { x, w, y, bias, workspace };
 
-// A product with the copies before it and after it. Tensors that are copied, or that the product writes, are
-// at the beginning of the workspace, and take `scratch` bytes in total.
+// A product, with the copies that run before it (`ahead`) and after it (`behind`). The workspace begins with
+// the copies of tensors and the temporary results, which take `scratch` bytes in total.
 struct ConvolutionProduct {
-  MatmulArguments product;            // without workspace, stream and modes
-  std::optional<ProductModes> modes;  // empty for a product of matrices
+  MatmulArguments product;            // workspace, stream and modes are not set
+  std::optional<ProductModes> modes;  // empty if the product is one of plain matrices
   std::vector<PackedPixels> ahead = {};
   std::vector<PermutedCopyForm> behind = {};
   size_t scratch = 0;
 };
 
 struct ConvolutionForm {
-  bool fills = false;  // no window reaches some pixels of the result, so it is zeroed before the products
-  std::vector<ConvolutionProduct> products;  // in order; empty if there is nothing to do
+  bool fills =
+      false;  // true: the result is filled with zeros first, because no window reaches some of its pixels
+  std::vector<ConvolutionProduct> products;  // in the order of execution; empty if there is nothing to do
 };
 
-// Returns the form of a call with the addresses in `arguments`, and the form's own addresses for the
-// workspace. Throws Error like Convolution. The memory is not accessed, so it need not exist.
+// Returns the form of a call. The form's tensors have the addresses in `arguments`, and the workspace has
+// placeholder addresses. Throws an Error if Convolution would. The memory is not accessed, so it need not
+// exist.
 ConvolutionForm convolution_form(const ConvolutionArguments& arguments, Where where);
 
 }  // namespace ptxbuilder::kernels

@@ -12,7 +12,7 @@ namespace {
 RegisterTile<f32> none(const RegisterTile<f32>& x) { return x; }
 RegisterTile<f32> none_slope(const RegisterTile<f32>& x) { return RegisterTile<f32>(1, x.layout()); }
 
-// The function and the slope of each activation, in the order of Activation.
+// The functions that compute an activation and its slope, in the order of Activation.
 struct ActivationTiles {
   RegisterTile<f32> (*value)(const RegisterTile<f32>&);
   RegisterTile<f32> (*slope)(const RegisterTile<f32>&);
@@ -23,7 +23,7 @@ constexpr ActivationTiles kActivations[] = {
 #undef PTXBUILDER_ACTIVATION
 };
 
-// The steps of a product's epilogue. Each step is applied to a panel, whose sums have the type T.
+// The steps of a product's epilogue, which are applied to panels. C, bias and inputs have the type T.
 template <class T>
 class PanelEpilogue {
  public:
@@ -82,7 +82,7 @@ class PanelEpilogue {
     each(role, [&](const ProductOperandRow& row) { x = with_elements<Multiply>(x, row); });
     return x;
   }
-  // Combines x with the operand's elements for the panel, one for each row or column.
+  // Combines each row (or column) of x with the operand's element for this row (or column).
   template <Operator by>
   RegisterTile<f32> with_elements(const RegisterTile<f32>& x, const ProductOperandRow& row) const {
     return row.type == OperandType::f32 ? with_elements<by, f32>(x, row) : with_elements<by, T>(x, row);
@@ -120,8 +120,7 @@ class PanelEpilogue {
     if (!place.batch || o_.grouped_rows()) place.batch = 0;
     return place;
   }
-  // Returns the elements of a batch, which follow those of the previous batch. Rows that belong to no group
-  // have no elements.
+  // Returns the elements of a batch; the batches are contiguous. Rows in no group have no elements.
   template <class Element>
   GlobalTensor<Element, 1> of_batch(const gptr<Element>& all, u32 extent) const {
     if (o_.grouped_rows()) {
@@ -158,7 +157,7 @@ GemmEpilogue::RowsEpilogue GemmEpilogue::rows_epilogue(const GemmOperation& o, c
       };
 }
 
-// Returns the function that is applied to sums; empty if they are stored unchanged.
+// Returns the function that transforms a panel's sums, or null if sums are stored unchanged.
 GemmEpilogue::RowsEpilogue GemmEpilogue::rows_epilogue(const GemmOperation& o, const GemmParameters& p,
                                                        const UserEpilogue& user) {
   if (!o.has_epilogue()) return nullptr;
@@ -202,7 +201,7 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const TilePlan& t, const Gemm
       options_.places = {[axes = ModeAxes(o, t, p)](u32 row, u32 column, const std::optional<u32>& batch) {
                            return axes.of_d(row, column, batch);
                          },
-                         // A panel has 64 of the tile's rows.
+                         // a panel has 64 rows of the tile
                          o.m_box == 0 ? 0 : std::min<int>(o.m_box, hopper::wgmma_rows)};
   }
   if (o.d_by_threads) {
@@ -220,7 +219,7 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const TilePlan& t, const Gemm
     deferred_.emplace(type_, *output_, tile, options_);
 }
 
-// Returns the column of the output for a column of the product.
+// Converts a column of the product into a column of the output.
 u32 GemmEpilogue::column(u32 of_product) const { return options_.pairs ? of_product / 2 : of_product; }
 
 GemmEpilogue::Place GemmEpilogue::place(const Work& work, u32 row, u32 first_column) const {

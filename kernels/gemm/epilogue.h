@@ -1,4 +1,4 @@
-// The epilogue of gemm(): how the sums of a tile, from one CTA or several, are processed and stored.
+// The epilogue of gemm(): processes and stores the sums of a tile, which one CTA or several have computed.
 #pragma once
 
 #include "kernels/gemm/parameters.h"
@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::kernels {
 
-// A user's function that is applied to panels of sums, and its parameters, which it reads by name from the
-// kernel's parameters. It is called after alpha, scales, C and bias are applied, and before the activation.
-// If rows are grouped, the batch of a panel's place is the group.
+// A user's function that transforms panels of sums. It is called after alpha, scales, C and bias have been
+// applied, and before the activation. The kernel declares `parameters`, and the function reads them by name.
+// If rows are grouped, the batch in PanelPlace is the group.
 //   UserEpilogue clipped{{{"limit", Parameter::Kind::scalar}},
 //                        [](const RegisterTile<f32>& x, const PanelPlace&, const GemmParameters& p) {
 //                          return min(x, p.get<f32>("limit"));
@@ -22,23 +22,24 @@ struct UserEpilogue {
       function = nullptr;
 };
 
-// Applies the epilogue to the sums of a tile, and stores the result.
+// Applies the epilogue to the sums of a tile, and stores the results.
 class GemmEpilogue {
  public:
-  // A consumer warpgroup constructs this in its role. `cluster` is given with split_k, where sums are added
-  // up in the memory that the ring uses for `x`; by then all stages of the ring have been read.
+  // A consumer warpgroup constructs this object in its role. `cluster` is set with split_k. The CTAs of a
+  // cluster then add up sums in the memory of `x`'s ring, after all stages of the ring have been read.
   GemmEpilogue(const GemmOperation& operation, const TilePlan& tile, const GemmParameters& parameters,
                const UserEpilogue& user, const std::optional<ClusterSum>& cluster, const StagedOperand& x);
 
-  // Processes the sums of `work` for the tile's rows that begin at `row`.
+  // Processes and stores the sums of `work` for the warpgroup's rows of the tile, which begin at `row`.
   void store(Accumulator& sums, const Work& work, u32 row);
-  // Returns the sums that will be stored during the next tile's products, or null if stores are not deferred.
+  // Returns the store that is deferred until the products of the next tile, or null if stores are not
+  // deferred.
   DeferredStore* deferred() { return deferred_ ? &*deferred_ : nullptr; }
-  // Stores the deferred sums.
+  // Stores the deferred sums, if there are any.
   void finish();
 
  private:
-  // Turns a panel's sums into the values to store; if `rows` is given, only the rows before it belong to the
+  // Converts a panel's sums into the values to store. If `rows` is set, only the rows before it belong to the
   // work.
   using RowsEpilogue = std::function<RegisterTile<f32>(const RegisterTile<f32>& sums, const PanelPlace& at,
                                                        const std::optional<u32>& rows)>;
@@ -48,7 +49,7 @@ class GemmEpilogue {
   static RowsEpilogue rows_epilogue(const GemmOperation& o, const GemmParameters& p,
                                     const UserEpilogue& user);
 
-  // The beginning of a tile, in the form that a store needs.
+  // The origin of a tile, in the coordinates that a store takes.
   struct Place {
     u32 x, y;
     std::optional<u32> batch;
@@ -67,8 +68,8 @@ class GemmEpilogue {
   const StagedOperand& x_;
   StoreOptions options_;
   RowsEpilogue epilogue_;
-  std::optional<PanelStore> panels_;  // with split_last or scattered rows
-  std::optional<GlobalSum> global_;   // with split_last
+  std::optional<PanelStore> panels_;  // set with split_last or scattered rows
+  std::optional<GlobalSum> global_;   // set with split_last
   std::optional<DeferredStore> deferred_;
 };
 

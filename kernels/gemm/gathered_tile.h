@@ -1,4 +1,4 @@
-// A tile of shared memory whose rows may be any rows of a matrix: the threads of a warpgroup copy each row
+// A tile in shared memory that gathers arbitrary rows of a matrix. The threads of a warpgroup copy each row
 // into the tile.
 #pragma once
 
@@ -10,20 +10,20 @@ namespace ptxbuilder::kernels {
 
 class GatheredTile {
  public:
-  // The role that fills the tile constructs this, and all of its threads must call the functions below. The
-  // matrix is described as for GatheredRows.
+  // The role that fills the tile constructs this object, and all threads of that role must call the functions
+  // below. The parameters that describe the matrix are those of GatheredRows.
   GatheredTile(DType type, const SharedTile& tile, gmem start, u32 rows, u32 cols, u32 stride)
       : tile_(tile),
         copy_(copy_of(type, tile)),
         thread_(tid_x() % kThreads),
         rows_(copy_, start, rows, cols, stride, thread_) {}
 
-  // Selects the rows of the next stages, with the arguments of GatheredRows::point().
+  // Selects the rows that the next loads copy. The arguments are those of GatheredRows::point().
   template <class... Rows>
   void point(const Rows&... rows) {
     by_copying([&] { rows_.point(rows...); });
   }
-  // Copies the columns that begin at `col`.
+  // Copies the selected rows, beginning at column `col` of the matrix, into stage `s`.
   void load(const Stage& s, u32 col) const {
     by_copying([&] { load_async(tile_[s], rows_, col); });
   }
@@ -31,7 +31,8 @@ class GatheredTile {
  private:
   static constexpr int kBytes = 16, kThreads = 128;
 
-  // Returns a copy that uses as many threads as can copy whole rows at once.
+  // Returns a copy in which every thread copies 16 bytes at a time and the threads together cover a whole
+  // number of rows.
   static TiledCopy copy_of(DType type, const SharedTile& tile) {
     const int elements = kBytes / size_of(type), pieces = tile.cols() / elements;
     int rows = 1;

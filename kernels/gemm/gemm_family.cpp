@@ -1,4 +1,5 @@
-// gemm: the matrix product for every type, layout, epilogue and tile, with one kernel for each choice.
+// Registers the family "gemm": matrix products of every type, layout, epilogue and tile. Each combination is
+// a kernel of its own.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -91,7 +92,7 @@ GemmTile tile(const command::Fields& f) {
   return t;
 }
 
-// Sets the fields of a tile whose bk and stages have been chosen.
+// Sets the fields that describe a tile. Its bk and stages must have been chosen.
 void set_tile(command::Fields& f, const GemmTile& t) {
   f.set("bm", t.bm);
   f.set("bn", t.bn);
@@ -112,7 +113,8 @@ void set_tile(command::Fields& f, const GemmTile& t) {
   f.set("overlaps", t.overlaps);
 }
 
-// Chooses the tile for a size, but never one with split_last, since its kernel has an extra parameter.
+// Chooses the tile for the size in the fields. Tiles with split_last are excluded, since their kernels have
+// an additional parameter.
 void choose_tile(command::Fields& f) {
   const GemmOperation o = operation(f);
   const GemmSize size = {f["m"], f["n"], f["k"], f["batches"]};
@@ -125,7 +127,7 @@ void choose_tile(command::Fields& f) {
   set_tile(f, checked(o, chosen));
 }
 
-// Names the matrices whose rows need gaps for a tensor map.
+// Returns a text that names the matrices whose rows need gaps to meet the requirements of tensor maps.
 std::string rows_that_need_gaps(const command::Fields& f) {
   const GemmOperation o = operation(f);
   std::string text;
@@ -165,12 +167,13 @@ command::Forecast forecast(const command::Fields& f) {
 
 constexpr double kAlpha = 0.75, kBeta = -1.5;
 
-// The operands of product.def that an operation has.
+// The operands of product.def that an operation has, with random contents.
 struct Operands {
   const GemmOperation& o;
   size_t m, n, k, batches;
   ByOperand<std::optional<command::Tensor>> tensors = {};
-  std::vector<std::vector<size_t>> product_rows = {};  // indexed with the row of D, if rows are scattered
+  std::vector<std::vector<size_t>> product_rows =
+      {};  // for each row of D, the rows of the product that it receives, if rows are scattered
 
   Operands(const GemmOperation& operation, command::Run& run, size_t m, size_t n, size_t k, size_t batches)
       : o(operation), m(m), n(n), k(k), batches(batches) {
@@ -198,8 +201,8 @@ struct Operands {
     }
   }
 
-  // Returns the ends of groups, whose sizes are random and sometimes 0; some rows or values of k may belong
-  // to no group.
+  // Returns the ends of groups of random sizes, some of which are 0. Some rows, or values of k, may belong to
+  // no group.
   command::Tensor ends(command::Run& run) const {
     const command::Tensor drawn = run.normal(DType::f32, {batches + 1});
     const auto weight = [&](size_t i) { return drawn[i] < -1 ? 0 : std::exp(drawn[i] / 2); };
@@ -214,7 +217,7 @@ struct Operands {
     ends.to_device();
     return ends;
   }
-  // Returns random numbers of rows, some of which are 0 or out of range.
+  // Returns a random number of rows for each group. Some of the numbers are 0 or out of range.
   command::Tensor counts(command::Run& run) const {
     const command::Tensor drawn = run.normal(DType::f32, {batches});
     command::Tensor counts = run.output(DType::s32, {batches});
@@ -223,13 +226,13 @@ struct Operands {
     counts.to_device();
     return counts;
   }
-  // Returns whether a row of the product is computed.
+  // Returns whether the product computes this row.
   bool has_row(size_t row) const {
     if (!o.group_counts) return true;
     const size_t apart = m / batches;
     return static_cast<double>(row % apart) < (*tensors[ProductOperand::group_counts])[row / apart];
   }
-  // Returns random rows of A, some of them repeated, and occasionally an index below or above A's rows.
+  // Returns random indices of rows in A. Some occur repeatedly, and a few are out of range.
   command::Tensor rows_of_matrix(command::Run& run) const {
     const command::Tensor drawn = run.normal(DType::f32, {m});
     command::Tensor rows = run.output(DType::s32, {m});
@@ -238,7 +241,8 @@ struct Operands {
     rows.to_device();
     return rows;
   }
-  // Returns each of D's rows once or, if rows are added, each row of D's first third about three times.
+  // Returns indices of rows in D. Each row occurs once or, if rows are added, each row in the first third of
+  // D occurs about three times.
   command::Tensor rows_of_d(command::Run& run) {
     const command::Tensor drawn = run.normal(DType::f32, {m});
     command::Tensor rows = run.output(DType::s32, {m});
@@ -254,18 +258,18 @@ struct Operands {
     rows.to_device();
     return rows;
   }
-  // Returns the rows of the product that a row of D receives.
+  // Returns the rows of the product that are stored in, or added to, a row of D.
   std::vector<size_t> rows_of_product(size_t row_of_d) const {
     return o.scatters() ? product_rows[row_of_d] : std::vector{row_of_d};
   }
-  // Returns the row of A that a row of the product uses, or nothing if that row is zeros.
+  // Returns the row of A that a row of the product uses, or nothing if the product uses zeros.
   std::optional<size_t> row_of_a(size_t row) const {
     if (!o.gathers()) return row;
     const double at = (*tensors[ProductOperand::a_rows])[row];
     if (at < 0 || at >= static_cast<double>(m)) return std::nullopt;
     return static_cast<size_t>(at);
   }
-  // Returns the group of row `row`, or the number of groups if it belongs to none.
+  // Returns the group that contains a row, or the number of groups if no group contains it.
   size_t group_of(size_t row) const {
     if (o.group_counts) return row / (m / batches);
     size_t group = 0;
@@ -275,9 +279,10 @@ struct Operands {
   size_t end_of(size_t group) const {
     return static_cast<size_t>((*tensors[ProductOperand::group_ends])[group]);
   }
-  // If B has addresses, its matrices are assigned to the groups in reverse order.
+  // Returns the number of the matrix of B that a group uses. If B has addresses, groups use the matrices in
+  // reverse order.
   size_t matrix_of(size_t group) const { return o.b_addresses ? batches - 1 - group : group; }
-  // Sets the addresses of B's matrices, and returns B as a tensor that begins at the first group's matrix.
+  // Sets b_addresses, and returns B as a tensor that begins at the matrix of the first group.
   runtime::Argument addressed(const command::Tensor& b) {
     const runtime::View all = b.tensor().memory;
     const size_t bytes = all.bytes / batches;
@@ -302,11 +307,11 @@ struct Operands {
     }
   }
 
-  // Lines of block scales begin at multiples of 16 bytes.
+  // Returns the distance between lines of block scales of this length. Lines begin at multiples of 16 bytes.
   static uint64_t scales_apart(int64_t length) {
     return static_cast<uint64_t>((length + kScalesOfBox - 1) / kScalesOfBox * kScalesOfBox);
   }
-  // Returns the factor of up to 128 products, whose values of k begin at `depth`.
+  // Returns the block scales' factor for the products of up to 128 values of k, beginning at `depth`.
   double block_factor(size_t batch, size_t row, size_t col, size_t depth) const {
     double factor = 1;
     for (const ProductOperandRow& operand : product_operands) {
@@ -323,7 +328,8 @@ struct Operands {
     return factor;
   }
 
-  // Returns D before its last factor is applied; dot(j) is column j of the product.
+  // Returns an element of D before its last factor (d_scale) is applied. dot(j) must return column j of the
+  // product.
   Approximate output(const std::function<Dot(size_t col)>& dot, size_t batch, size_t row, size_t col) const {
     auto value = [&](const ProductOperandRow& operand, size_t j) -> double {
       if (operand.is_by_batch(o.grouped_rows()) && batch == batches) return 0;
@@ -341,8 +347,8 @@ struct Operands {
       if (operand.role == OperandRole::inputs && o.has(operand.operand)) inputs = value(operand, col);
     return output_of(o, x(col), inputs);
   }
-  // Zeroes all but the two greatest of every four values along k, returns the values that a sparse matrix
-  // stores, and sets its metadata.
+  // Sets two of every four values along k to zero, keeping the two greatest. Returns the values that remain,
+  // as a sparse matrix stores them, and sets its metadata.
   command::Tensor stored(command::Run& run, command::Tensor& whole, ProductOperand metadata) {
     const size_t rows = whole.count() / k, of_batch = static_cast<size_t>(whole.shape()[1]);
     const auto size = static_cast<size_t>(size_of(whole.dtype()));
@@ -362,7 +368,8 @@ struct Operands {
                                              static_cast<int64_t>(of_batch), static_cast<int64_t>(k));
       for (size_t i = 0; i < part.values.size(); i += size)
         values.set(value++, read_element(&part.values[i], whole.dtype()));
-      size_t word = matrix_of(row / of_batch) * part.metadata.size();  // also the number of the group
+      size_t word =
+          matrix_of(row / of_batch) * part.metadata.size();  // the quotient is the number of the matrix
       for (const uint32_t one : part.metadata) tensors[metadata]->set(word++, static_cast<int32_t>(one));
     }
     values.to_device();
@@ -374,7 +381,7 @@ struct Operands {
     each(OperandRole::result_factor, [&](const command::Tensor& x) { factor *= x[0]; });
     return factor;
   }
-  // Calls `work` with the operands of the role that are present.
+  // Calls `work` for each operand of this role that the operation has.
   template <class Work>
   void each(OperandRole role, Work&& work) {
     for (const ProductOperandRow& row : product_operands)
@@ -382,11 +389,11 @@ struct Operands {
   }
 };
 
-// Returns packed weights. If the run verifies results, `numbers` receives the values that they represent, on
-// the host.
+// Returns random packed weights. If the run verifies results, sets `numbers`, on the host, to the numbers
+// that they represent.
 command::Tensor draw_weights(const PackedForm& form, command::Run& run, size_t n, size_t k, size_t groups,
                              command::Tensor& numbers) {
-  // A seed is drawn like any other data, and the host draws all weights from it.
+  // The run draws only a seed; the host then draws all weights from this seed.
   std::mt19937_64 random(run.normal(DType::f32, {1}).bits(0));
   std::normal_distribution<double> normal;
   const PackedDraw draw = draw_packed(
@@ -486,8 +493,8 @@ void run(const command::Fields& f, command::Run& run) {
     return operands.output([&](size_t j) { return dot(batch, row, j); }, batch, row, i % columns);
   };
   auto output = [&](size_t i) { return output_of_row(operands.rows_of_product(i / columns % m).front(), i); };
-  // Rows that are not computed remain zero. Each addition, in any order, rounds a sum that is at most the sum
-  // of all magnitudes.
+  // Rows that receive nothing remain zero. Whatever the order of additions, each rounds a sum that is at most
+  // the sum of all magnitudes.
   auto sum_of_rows = [&](size_t i) {
     command::Expected sum = {0, 0};
     double magnitude = 0, added = 0;
@@ -525,8 +532,10 @@ void run(const command::Fields& f, command::Run& run) {
         start);
   });
   double dm = static_cast<double>(m), dn = static_cast<double>(n), dk = static_cast<double>(k);
-  const double of_a = o.a_metadata ? 0.5 : 1, of_b = o.b_metadata ? 0.5 : 1;  // the stored share
-  // The m or k of a grouped product is the total over all groups.
+  const double of_a = o.a_metadata ? 0.5 : 1,
+               of_b = o.b_metadata ? 0.5 : 1;  // share of the elements that is stored
+  // If there are groups, m or k is the total over all groups, so the products are not multiplied by the
+  // number of groups.
   const double db = static_cast<double>(batches), products = o.has_groups() ? 1 : db;
   const double bytes_of_b =
       packed ? 4 * static_cast<double>(packed->count()) : of_b * dn * dk * (of_k ? 1 : db) * size_of(o.a);

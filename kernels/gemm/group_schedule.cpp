@@ -8,7 +8,7 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr int kPlaces = 4, kNumbers = 8, kNumbersOfParts = 12;
-constexpr uint32_t kBeyond = ~uint32_t{0};  // the group that marks the end, without a product
+constexpr uint32_t kBeyond = ~uint32_t{0};  // number of a pseudo group that marks the end of the tiles
 
 }  // namespace
 
@@ -113,7 +113,7 @@ void GroupSchedule::each(Turn turn, const Walk& walk, const Body& body) const {
            Work work = {word(0), word(1), word(2), word(3), word(4)};
            work.group = {word(5), word(6)};
            if (has_parts_) work.parts = {word(7), word(8), word(9), word(10)};
-           bar_warp_sync(0xffffffff);  // all lanes have read
+           bar_warp_sync(0xffffffff);  // wait until all lanes have read the announcement
            places_.done(round, laneid() == 0);
            more = *work.batch != u32(kBeyond);
            if_(more.value(), [&] { body(work); });

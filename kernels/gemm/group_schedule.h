@@ -1,4 +1,4 @@
-// Finds a CTA's tiles of a grouped product, where only the device knows the sizes of the groups.
+// Finds the tiles of a CTA in a grouped product when the sizes of the groups are known only on the device.
 #pragma once
 
 #include <memory>
@@ -8,40 +8,42 @@
 
 namespace ptxbuilder::kernels {
 
-// One thread of a CTA, in the producer, finds the CTA's tiles and announces each to the consumers some rounds
-// in advance, because iterating over the groups needs loads and divisions, for which products would have to
-// wait. Whatever the ends of groups hold, a group begins where the previous one ends, ends at or after its
-// own beginning, and is within the tensors. Groups whose rows are counted begin at equal distances, and end
-// before the next one begins.
+// Iterating over groups takes loads and divisions, and products would have to wait for them. Therefore one
+// thread of the producer finds the CTA's tiles and announces each tile to the consumers several rounds in
+// advance. Group ends are clamped: whatever values they hold, a group begins where the previous group ends,
+// does not end before it begins, and stays within the tensors. Groups given by counts begin at equal
+// distances, and each ends no later than the next one begins.
 class GroupSchedule {
  public:
-  // A Body runs for one tile; a Walk calls it for each tile.
+  // A Body processes one tile. A Walk calls a Body for each tile of the CTA.
   using Body = std::function<void(const Work&)>;
   using Walk = std::function<void(const Body&)>;
 
-  // `all` is the number of rows or, with groups of k, of k. `walkers` determines which threads find the
-  // tiles: if all threads of the producer need them, each thread iterates for itself, and one announces the
-  // tiles. `sizes` are the ends of groups or, with `are_counts`, the numbers of rows.
+  // `all` is the extent that the groups divide: m or, with groups of k, k. `sizes` points to the ends of the
+  // groups or, if `are_counts`, to their numbers of rows. `walkers` selects the threads that find tiles: if
+  // all threads of the producer need the tiles, each thread iterates for itself, and one of them announces
+  // the tiles.
   enum class Walkers : uint8_t { one_thread, warpgroup };
   GroupSchedule(Kernel& kernel, const GemmTile& tile, u32 all, u32 groups, gptr<s32> sizes, bool are_counts,
                 Walkers walkers);
 
-  // Runs `body` for each of this CTA's tiles that belong to `turn`. The first role that calls this function
-  // is the producer, which takes the tiles from `walk`; the others read what the producer announces.
+  // Runs `body` for each tile of this CTA that belongs to `turn`. The first role that calls this function is
+  // the producer, which takes the tiles from `walk`. The other roles read the tiles that the producer
+  // announces.
   void each(Turn turn, const Walk& walk, const Body& body) const;
 
-  // The position in an iteration over groups of rows, each of which has some blocks of a cluster's tiles.
-  // After the last group there is one more, with the rows that belong to no group; it is empty if rows are
-  // counted.
+  // A position in an iteration over groups of rows. Each group consists of blocks, and a block is the tiles
+  // that one cluster processes together. The last group is followed by an additional group for the rows that
+  // belong to no group; this group is empty if rows are counted.
   class Cursor {
    public:
-    using Count = std::function<u32(u32 rows)>;  // returns the number of blocks of a group
+    using Count = std::function<u32(u32 rows)>;  // returns the number of blocks in a group of `rows` rows
     Cursor(const GroupSchedule& groups, Count count);
 
-    // Advances to the group that contains block `number` of all blocks, or to the last group. `number` must
-    // not be less than in the previous call.
+    // Advances to the group that contains block `number`, counted over all groups, or to the last group.
+    // Successive calls must not decrease `number`.
     void advance(u32 number);
-    // Returns whether block `number` exists; call this after advance() with the same number.
+    // Returns whether block `number` exists. Call advance() with the same number first.
     pred has(u32 number) const { return number - before_.value() < count_.value(); }
     u32 group() const { return group_; }
     u32 number_in_group(u32 number) const { return number - before_.value(); }
@@ -52,10 +54,10 @@ class GroupSchedule {
     Count count_of_;
     Var<u32> group_, begin_, end_, before_, count_;
   };
-  // Returns the number of blocks of all groups.
+  // Returns the total number of blocks in all groups.
   u32 total(const Cursor::Count& count) const;
 
-  // Returns the part of k that a group covers.
+  // Returns the range of k that a group covers.
   GroupPart part_of_k(u32 group) const;
 
  private:
@@ -66,8 +68,8 @@ class GroupSchedule {
   GemmTile tile_;
   u32 all_, groups_;
   gptr<s32> sizes_;
-  std::optional<u32> apart_;  // if rows are counted: the distance from one group's first row to the next
-                              // one's
+  std::optional<u32>
+      apart_;  // set if rows are counted: rows from the beginning of one group to the beginning of the next
   Walkers walkers_;
   bool has_parts_;
   Announcements places_;

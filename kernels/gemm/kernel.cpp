@@ -18,17 +18,18 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The position where the loads of a tile begin.
+// The coordinates at which the loads of a tile begin.
 struct LoadPlaces {
   u32 x, y;
-  std::vector<u32> at_x, at_y;  // the coordinates of x and of y along each mode
+  std::vector<u32> at_x, at_y;  // x and y as coordinates along each mode
   std::optional<u32> first_k;
-  // Coordinates that follow those of an element of a matrix; operands that belong to B's elements use
-  // `beside_b`.
+  // The outer coordinates, which follow those of an element within a matrix. `beside_b` is for operands with
+  // elements for B, such as B's scales.
   std::vector<u32> of_a = {}, of_b = {}, beside_b = {};
 };
 
-// Returns the coordinates of the matrix of a group that has an address. For no group, TMA reads zeros there.
+// Returns the coordinates that select a group's matrix by its address. For rows in no group, TMA reads zeros
+// at these coordinates.
 std::vector<u32> addressed_matrix(const GemmParameters& p, u32 group, u32 groups) {
   Var<u32> step(0), leap(kMatrixLeaps);
   if_(group < groups, [&] {
@@ -39,8 +40,8 @@ std::vector<u32> addressed_matrix(const GemmParameters& p, u32 group, u32 groups
   return {step, leap};
 }
 
-// Returns the position of the loads. Rows that belong to no group have no product and are loaded from beyond
-// A, where TMA reads zeros. With groups of k, a box ends with its group: see row_up_to().
+// Returns the coordinates at which loads begin. Rows in no group are loaded from beyond A, where TMA reads
+// zeros. If groups divide k, boxes are cut off at the end of the group (see row_up_to()).
 LoadPlaces load_places(const GemmOperation& o, const GemmTile& t, const Work& work, u32 m,
                        const std::optional<u32>& batches, const ModeAxes& axes, const StagedOperand& x,
                        const StagedOperand& y, const GemmParameters& p) {
@@ -80,7 +81,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
   if (t.split_last > 1) k.cooperative();
-  // The machine code does not have these defects, as scripts/sentinel checks.
+  // The machine code is free of these defects; scripts/sentinel verifies this.
   if (o.packed.is_packed()) k.waive("wgmma-a-registers");
   if (o.is_sparse()) k.waive("wgmma-metadata");
   std::optional<TensorMap> A, B;
@@ -91,7 +92,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   if (o.batched) batches = p.get<u32>("batches");
   if (o.has_groups()) batches = p.get<u32>("groups");
 
-  // Prefetches the tensor maps, since otherwise their first use would wait for them.
+  // Prefetches the tensor maps, so that their first use need not wait for them.
   std::vector<TensorMap> maps;
   for (const std::optional<TensorMap>& map : {A, B})
     if (map) maps.push_back(*map);
@@ -102,8 +103,8 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     for (TensorMap map : maps) prefetch_tensormap(map);
   });
 
-  // X is the operand along wgmma's rows, and Y is the operand along wgmma's columns, which run along the
-  // tile's columns.
+  // X is the operand along the rows of wgmma, and Y is the operand along its columns. The columns of wgmma
+  // are the tile's columns.
   const auto windows = [&](WindowsOf operand) {
     return o.windows == operand ? std::optional<WindowAxis>(p) : std::nullopt;
   };
@@ -149,18 +150,19 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   const TileScheduler scheduler(o, t, M, N, K, batches, groups);
   const ModeAxes axes(o, t, p);
 
-  // CTAs that share an SM keep the registers that the launch gives them.
+  // If CTAs share an SM, all threads keep the number of registers that the launch assigns to them.
   const RoleRegisters registers =
       t.ctas_per_sm > 1 ? RoleRegisters{0, 0} : role_registers(t.consumers, o.has_groups(), o.gathers());
 
-  // A launch may begin before the previous one has ended. After griddepcontrol_wait(), what the previous
-  // launch wrote is complete, and what it read may be overwritten. Each role reaches that wait with its
-  // barriers initialized, and the producer with its first tile already determined.
+  // A launch may begin before the previous launch has ended. After griddepcontrol_wait(), all writes of the
+  // previous launch are visible, and the memory that it read may be overwritten. Work that does not depend on
+  // the previous launch comes first: barriers are initialized, and the producer determines its first tile.
   k.warpgroups(1, registers.producer, [&](u32) {
     name_role("producer");
     std::optional<GatheredOperand> rows;
     if (o.gathers()) rows.emplace(o, p, (t.swapped ? Y : X).tile);
-    // One thread produces. If rows are gathered, all threads do, and one of them loads the other operands.
+    // One thread issues all loads. If rows are gathered, all threads of the producer copy rows, and one of
+    // them loads the other operands.
     const auto in_one = [](bool one, const std::function<void()>& body) { one ? elect(body) : body(); };
     in_one(!rows, [&] {
       auto ring = pipe.producer();
@@ -188,9 +190,10 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
           });
         });
       });
-      // The next launch may begin once this one has freed resources. If it began sooner, its CTAs would take
-      // memory bandwidth from CTAs that are still loading. Clusters that add up sums become slower in either
-      // case.
+      // The next launch may begin as soon as CTAs of this launch free their resources. The signal is sent
+      // only after the last load, because CTAs of the next launch would otherwise take memory bandwidth from
+      // CTAs that are still loading. With split_k the signal is omitted, since clusters that add up sums
+      // become slower wherever it is sent.
       if (t.split_k == 1) griddepcontrol_launch_dependents();
     });
   });
@@ -202,7 +205,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     GemmEpilogue epilogue(o, t, p, user, cluster, X);
     if (turns) mainloop.take_turns(*turns, wg);
     scheduler.each_work(t.pingpong ? Turn{wg, t.consumers} : Turn{0, 1}, [&](const Work& work) {
-      u32 row = t.pingpong ? u32(0) : wg * t.warpgroup_rows();  // the warpgroup's first row in the tile
+      u32 row = t.pingpong ? u32(0) : wg * t.warpgroup_rows();  // first of the warpgroup's rows in the tile
       Accumulator& sums = mainloop.run(work, row, epilogue.deferred());
       region("epilogue", [&] { epilogue.store(sums, work, row); });
     });

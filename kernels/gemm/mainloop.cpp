@@ -9,7 +9,8 @@ DType accumulator_type(DType input) {
   return input == DType::s8 || input == DType::u8 ? DType::s32 : DType::f32;
 }
 
-// Adds 8 columns at a time, since adding all at once would double the registers.
+// Adds `from` to `to`, 8 columns at a time, because adding all columns at once would take twice as many
+// registers.
 void add(Accumulator& to, const Accumulator& from) {
   for (int row = 0; row < from.m(); row += 64)
     for (int col = 0; col < from.n(); col += 8) {
@@ -18,9 +19,9 @@ void add(Accumulator& to, const Accumulator& from) {
     }
 }
 
-// Returns how many stages the producer fills, if it is known, so that CTAs of a cluster need not wait for
-// each other at the end. They do wait if tiles are divided, since these are few, and with groups, since the
-// number of tiles is unknown.
+// Returns the number of stages that the CTA processes, so that the CTAs of a cluster need not wait for each
+// other at the end. Returns nothing if the CTAs have to wait or there is no cluster: divided tiles are few,
+// so waiting costs little, and with groups the number of tiles is unknown.
 std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& scheduler, bool grouped) {
   if (t.cluster_m * t.cluster_n == 1 || t.split_k > 1 || t.split_last > 1 || grouped) return std::nullopt;
   return scheduler.stages_of_cta();
@@ -28,8 +29,9 @@ std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& schedule
 
 }  // namespace
 
-// A warpgroup that has the tensor cores to itself keeps them busy while it waits for the next stage, and
-// therefore returns each stage late. If two warpgroups share the tensor cores, the other one keeps them busy.
+// A warpgroup that has the tensor cores to itself must keep them busy while it waits for the next stage, so
+// it releases each stage one step late (`late_`). If two warpgroups share the tensor cores, one keeps them
+// busy while the other waits.
 Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const StagedOperand& x, const StagedOperand& y,
                    const Pipeline& pipe, const TileScheduler& scheduler,
                    const std::optional<BlockScales>& scales, const std::optional<PackedOperand>& weights,
@@ -54,7 +56,7 @@ Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const StagedOperan
 
 void Mainloop::take_turns(const Turns& turns, u32 index) {
   turn_.emplace(turns.of(index));
-  ring_.skip(index * depth_);  // stages of the tiles that other warpgroups process
+  ring_.skip(index * depth_);  // skips the stages of tiles that other warpgroups process
 }
 
 void Mainloop::multiply(const Stage& s, u32 row) {
@@ -69,9 +71,9 @@ void Mainloop::multiply(const Stage& s, u32 row) {
                                 // the stage
 }
 
-// Multiplies packed weights. The weights of a part are converted while the products of the previous part run.
-// The scales are read before the products, for which the lanes of a warp converge, so that no lane reads them
-// after another lane has returned the stage.
+// Multiplies a stage of packed weights. The weights of a part are converted while the products of the
+// previous part run. The scales are read before the products: the lanes of a warp converge for a wgmma, so no
+// lane can read scales after another lane has released the stage.
 void Mainloop::multiply_packed(const Stage& s, u32 row) {
   for (int part = 0; part < weights_->parts(); ++part) {
     const int in_group = part % weights_->parts_of_group();
@@ -106,12 +108,12 @@ void Mainloop::late_step(u32 row, u32 kt, u32 first) {
   auto s = wait_region("wait", [&] { return ring_.wait(); });
   multiply(s, row);
   ring_.peek();
-  wgmma_wait(1);  // waits for the previous products
+  wgmma_wait(1);  // waits for the products of the previous stage
   ring_.release_previous(s, kt == first);
 }
 
-// Adds up a step with block scales. While one warpgroup multiplies its sums by their factors, the products of
-// the other warpgroups run.
+// Multiplies a stage with block scales. While one warpgroup multiplies its sums by their factors, the
+// products of the other warpgroups run.
 void Mainloop::scaled_step(const Work& work, u32 row, u32 kt) {
   auto s = wait_region("wait", [&] { return ring_.wait(); });
   std::optional<BlockScales::Factors> factors;
@@ -138,9 +140,9 @@ Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
 }
 
 void Mainloop::multiply_all(const Work& work, u32 row, DeferredStore* under) {
-  // The previous tile is stored during the first steps, one part per step, even if the work has fewer steps.
-  // No part is left to the loop below: after the store's branches, ptxas would no longer recognize the stage
-  // as uniform.
+  // The previous tile is stored during the first steps, one part per step. All parts are stored here, even if
+  // the work has fewer steps: within the loop below, the branches of a store would prevent ptxas from
+  // recognizing the stage as uniform.
   const int shadows = under ? under->steps() : 0;
   for (int i = 0; i < shadows; ++i)
     if_(
@@ -162,7 +164,7 @@ void Mainloop::multiply_all(const Work& work, u32 row, DeferredStore* under) {
     else
       step(row, [] {});
   });
-  if (turn_) turn_->pass();  // the other warpgroup's first products follow these without a gap
+  if (turn_) turn_->pass();  // the first products of the other warpgroup follow without a gap
   if (late_) {
     wgmma_wait(0);
     ring_.release_last(rest >= work.last);

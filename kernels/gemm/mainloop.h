@@ -1,4 +1,5 @@
-// The products of a consumer of gemm(), which add up a tile over the stages that the producer fills.
+// The main loop of a gemm() consumer: multiplies the stages that the producer fills, and adds up the products
+// of a tile.
 #pragma once
 
 #include "kernels/gemm/block_scales.h"
@@ -14,18 +15,20 @@ namespace ptxbuilder::kernels {
 
 class Mainloop {
  public:
-  // The role of a warpgroup that multiplies `x`'s rows with all of `y` constructs this. `scales` are present
-  // if the operation has block scales, `weights` if `x` is packed, and `metadata` if `x` is sparse.
+  // A consumer warpgroup constructs this object in its role; it multiplies its rows of `x` by all of `y`.
+  // `scales` are present if the operation has block scales, `weights` if `x` is packed, and `metadata` if `x`
+  // is sparse.
   Mainloop(const GemmOperation& operation, const GemmTile& tile, const StagedOperand& x,
            const StagedOperand& y, const Pipeline& pipe, const TileScheduler& scheduler,
            const std::optional<BlockScales>& scales, const std::optional<PackedOperand>& weights,
            const std::optional<SparseMetadata>& metadata);
 
-  // Makes ping-pong warpgroups multiply one after the other; this warpgroup has number `index`.
+  // Makes ping-pong warpgroups multiply alternately. This warpgroup has number `index`.
   void take_turns(const Turns& turns, u32 index);
 
-  // Returns the sums of `work` in this warpgroup's rows of the tile, beginning at `row`. This object owns the
-  // sums until the next run. `under`, if given, stores the previous tile while the first products run.
+  // Computes the sums of `work` for this warpgroup's rows of the tile, which begin at `row`. Returns a
+  // reference to the sums, which remain valid until the next run. If `under` is not null, it stores the
+  // previous tile while the first products run.
   Accumulator& run(const Work& work, u32 row, DeferredStore* under);
 
  private:
@@ -44,13 +47,13 @@ class Mainloop {
   const std::optional<SparseMetadata>& metadata_;
   u32 depth_;  // stages per tile
   bool promotes_;
-  bool may_be_empty_;  // whether work may have no stages
+  bool may_be_empty_;  // true: a piece of work may have no stages
   bool late_;
   Accumulator acc_;
   Consumer ring_;
   RegisterTile<f32> zeros_;
-  std::optional<Accumulator> total_;  // f32 sums, to which the tensor core's sums over 128 of k or over a
-                                      // group are added
+  std::optional<Accumulator> total_;  // f32 sums, if the operation promotes; they collect the tensor core's
+                                      // sums over 128 values of k or over a group
   std::optional<WarpgroupTurn> turn_;
 };
 

@@ -16,13 +16,13 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int64_t kTilesEnd = int64_t{1} << 31;  // the end of the elements that a kernel's indices can reach
+constexpr int64_t kTilesEnd = int64_t{1} << 31;  // a kernel's indices are below this number
 
 struct MatmulTraits {
   using Arguments = MatmulArguments;
   using Placed = PlacedProduct;
   using Tile = GemmTile;
-  using More = GemmGrid;  // the additional part of a plan: the tiles of a launch
+  using More = GemmGrid;  // the part of a plan that is specific to products: the grid
   static constexpr char kName[] = "matmul";
   static constexpr int64_t kUnit = 1;
   static constexpr size_t kWords = kProductTextWords, kFormWords = kProductFormWords;
@@ -30,8 +30,9 @@ struct MatmulTraits {
   static GemmTile parse(const std::string& tile) { return parse_tile(tile); }
 };
 
-// The kernel reads a matrix in one of these ways: as rows, as one matrix for each batch or group, as one of
-// several at any addresses, as rows whose boxes end with their group, or as a tensor with all of its modes.
+// The forms in which a kernel accesses a matrix: as one matrix, as a matrix for each batch or group, as
+// matrices at arbitrary addresses, as rows whose boxes are cut off at the end of their group, or as a tensor
+// with several modes.
 enum class Grouped : uint8_t { no, by_batch, by_address, by_rows, by_modes };
 struct MatrixKinds {
   Grouped a, b, d;
@@ -43,7 +44,8 @@ MatrixKinds kinds_of(const GemmOperation& o) {
   if (o.grouped_k()) return {by_rows, by_rows, by_batch};
   return o.batched ? MatrixKinds{by_batch, by_batch, by_batch} : MatrixKinds{no, no, no};
 }
-// Returns the elements from one row to the next, in multiples of 16 bytes; a single row may have any stride.
+// Returns a matrix's row stride in elements. If there is only one row, returns a stride that is a multiple of
+// 16 bytes, because the given stride need not be.
 int64_t aligned_stride(const Operand& x) {
   const Operand::Dimension& rows = x.outer[kMatrixRows];
   return rows.extent > 1 ? rows.stride : round_up(x.columns, kTma / x.element_bytes());
@@ -56,8 +58,8 @@ runtime::Argument matrix_tensor(const Operand& x, Grouped kind) {
   return ragged_rows(x.memory, x.type, x.columns, aligned_stride(x));
 }
 
-// Returns the walk over the first pixels of windows, which copies iterate over. A window that begins after an
-// image's last window would be outside the image.
+// Returns the im2col walk over the first pixels of the windows. Its bounds exclude all positions after the
+// last window of each line and image.
 runtime::Im2col walk_of(const PixelWindows& windows) {
   runtime::Im2col walk;
   for (const PixelWindows::Along& d : {windows.w, windows.h}) {
@@ -69,7 +71,7 @@ runtime::Im2col walk_of(const PixelWindows& windows) {
   return walk;
 }
 
-// Throws Error for types and layouts that no tile supports.
+// Throws an Error if no tile supports the operation's types and layouts.
 void check_operation(const GemmOperation& operation, Where where) {
   GemmTile smallest;
   smallest.bm = std::max<int>(64, operation.m_box);
@@ -139,8 +141,8 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
   }
   Kernel make(const GemmOperation& operation, const GemmTile& tile) override {
     Kernel made = gemm(operation, tile, options_.epilogue);
-    // A tile that suits the plain product may need more registers than an epilogue leaves. A slow kernel is
-    // better than none.
+    // A tile that suits the plain product may lack registers for a user's epilogue. A slow kernel is better
+    // than no kernel.
     waive_lack_of_registers(made);
     return made;
   }
@@ -162,7 +164,8 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
                                       : nullptr;
   }
 
-  // Returns a matrix of the same type with all but one element outside its tensor, where TMA reads zeros.
+  // Returns an operand of the same type whose tensor consists of a single element, so that TMA reads zeros
+  // everywhere else.
   Operand outside(Operand matrix) const {
     matrix.columns = matrix.outer[kMatrixRows].extent = 1;
     Operand::Dimension& batches = matrix.outer[kMatrixBatches];
@@ -238,7 +241,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
       }
     if (operation.gathers()) {
       const Operand::Dimension& rows = o.a.outer[kMatrixRows];
-      number(aligned_stride(o.a));  // rows that do not exist in A are also counted from its first row
+      number(aligned_stride(o.a));  // must be valid, since addresses are computed even for indices outside A
       number(rows.extent);
     }
     if (operation.scatters()) {
@@ -274,8 +277,8 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     if (operation.batched || operation.has_groups()) number(size.batches);
     if (gemm_workspace_bytes(plan.tile, plan.more) > 0)
       pointer(SourcedArguments::kWorkspace, own, DType::f32);
-    // The launch may begin before the previous one has ended, since the kernel waits for that end before it
-    // reads or writes.
+    // The launch may begin before the previous launch has ended, because the kernel waits for its end before
+    // it reads or writes memory.
     launches.queue(*plan.kernel,
                    {.grid = {plan.more.x, plan.more.y, plan.more.z},
                     .programmatic_dependent_launch = plan.tile.overlaps},

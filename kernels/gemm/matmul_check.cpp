@@ -11,13 +11,14 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr char kName[] = "matmul";
-// TMA's coordinates are s32 (PTX ISA, cp.async.bulk.tensor), and the last tiles of a cluster may begin up to
-// 8 x 256 elements after the end.
+// The coordinates of TMA are s32 (PTX ISA, cp.async.bulk.tensor), and the last tiles of a cluster may begin
+// up to 8 x 256 elements after the end.
 constexpr int64_t kMostExtent = (int64_t{1} << 31) - 4096;
-constexpr int64_t kIndexEnd = int64_t{1} << 32;  // the end of C's rows and strides, which are u32 in the
-                                                 // kernel
+constexpr int64_t kIndexEnd = int64_t{1}
+                              << 32;  // rows and strides that the kernel holds as u32 are below this number
 
-// Checks the enumerators, since foreign code may pass numbers that are not valid.
+// Checks that the enumerations have valid values, since callers from other languages may pass arbitrary
+// numbers.
 void check_enumerators(const MatmulArguments& p, Where where) {
   auto refuse = [&](const char* what, auto value) {
     throw Error(where, fmt::format("matmul: {} is {}, which is not a value of its enumeration", what,
@@ -42,14 +43,14 @@ void check_extent(const char* name, int64_t value, Where where) {
                                    name, value));
 }
 
-// Returns block factors or metadata as lines, since TMA loads parts of the lines.
+// Returns block scales or metadata as a matrix of lines, since TMA loads parts of lines.
 Operand lines_by_k(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o) {
   const auto [lines, length] = row.of_batch(p.m, p.n, p.k);
   return matrix_operand(row.shown, {.memory = p.memory_of(row.operand), .type = o.type_of(row)}, lines,
                         length, row.is_by_batch(o.grouped_rows()) ? p.batches : 1);
 }
 
-// Returns an operand as it is given. Elements without gaps are a single row, whose type follows from D's.
+// Returns an operand of product.def, not yet checked. A vector is a matrix with a single row.
 Operand other_operand(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o) {
   switch (row.operand) {
 #define PTXBUILDER_MATRIX(name, ...) \
@@ -63,8 +64,8 @@ Operand other_operand(const ProductOperandRow& row, const MatmulArguments& p, co
   }
 }
 
-// Checks a matrix. The kernel assumes that each batch begins m strides after the previous one; any other C is
-// copied.
+// Checks a matrix of product.def. The kernel assumes that each batch begins m strides after the previous
+// batch; if the batches of C do not, C is copied.
 void check_matrix(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o,
                   const Operand& matrix, Where where) {
   auto refuse = [&](const std::string& what) {
@@ -81,7 +82,7 @@ void check_matrix(const ProductOperandRow& row, const MatmulArguments& p, const 
         p.m * p.batches, matrix.outer[kMatrixRows].stride));
 }
 
-// Calls `work` with every operand that is read.
+// Calls `work` for every operand that the product reads.
 template <class Work>
 void each_read(const PlacedProduct& o, Work&& work) {
   if (o.has_product) work(o.a), work(o.b);
@@ -142,7 +143,7 @@ int64_t tiles_along(const ModeList& modes, int box, int length) {
 
 GemmSize PlacedProduct::size_in(const GemmTile& t) const {
   if (!modes || !operation.has_modes()) return size;
-  // A single mode ends where its extent ends; of several modes, each is counted in whole tiles.
+  // A single mode is not rounded up; if there are several, each is rounded up to whole tiles.
   const auto along = [](const ModeList& list, int box, int length) {
     return list.size() <= 1 ? list.extent() : tiles_along(list, box, length) * length;
   };
@@ -174,7 +175,7 @@ MovedOperands PlacedProduct::moved() {
 
 namespace {
 
-// Returns whether an operand has no effect if the sum is 0.
+// Returns whether operands with this role have no effect if the sum of products is 0.
 constexpr bool is_of_sum(OperandRole role) {
   return role == OperandRole::placement || role == OperandRole::gather || comes_by_tma(role) ||
          role == OperandRole::factor;
@@ -184,7 +185,8 @@ constexpr bool is_of_sum(OperandRole role) {
 
 namespace {
 
-// Checks rows that an index names. The kernel copies them one by one, and uses 32-bit row numbers.
+// Checks the operands whose rows are gathered or scattered. The kernel copies their rows one by one, and
+// computes with strides of 32 bits.
 void check_indexed_rows(const PlacedProduct& o, const MatmulArguments& p, Where where) {
   const auto check = [&](const char* name, const char* index, bool has, int64_t rows, const Operand& x) {
     if (rows != 0 && !has)
@@ -199,7 +201,7 @@ void check_indexed_rows(const PlacedProduct& o, const MatmulArguments& p, Where 
   const bool adds = p.add_to_rows.address != 0;
   const char* const of_d = adds ? "add_to_rows" : "d_rows";
   check("d", of_d, adds || p.d_rows.address != 0, p.rows_of_d, o.d);
-  // A copy of D would overwrite rows that must not change.
+  // Copying D from the workspace would overwrite rows that must not change.
   if ((o.operation.scatters() || o.operation.group_counts) && columns_by_tma(o.d) < o.d.columns)
     throw Error(
         where, fmt::format("matmul: D of {}, with {}, is at {:#x} with {} columns and a stride of {}: its "
@@ -236,7 +238,7 @@ GemmOperation operation_of(const MatmulArguments& p) {
 
 namespace {
 
-// Adds the operands of product.def, as they are given.
+// Sets and checks the operands of product.def that the operation has.
 void place_others(PlacedProduct& o, const MatmulArguments& p, Where where) {
   const GemmOperation& operation = o.operation;
   for (const ProductOperandRow& row : product_operands) {
@@ -251,7 +253,7 @@ void place_others(PlacedProduct& o, const MatmulArguments& p, Where where) {
   }
 }
 
-// Returns B in its packed form.
+// Returns packed weights as an operand, after checking them.
 Operand packed_operand(const MatmulArguments& p, Where where) {
   if (const std::string refusal = refusal_of(p.packed); !refusal.empty()) throw Error(where, refusal);
   if (p.k == 0 || p.alpha == 0)
@@ -267,8 +269,8 @@ Operand packed_operand(const MatmulArguments& p, Where where) {
 
 constexpr int kUsualTile = 128, kStageBytes = 128;
 
-// Returns an operand with the modes along a matrix's contiguous dimension, the modes along its rows, and the
-// batches.
+// Returns an operand with modes as a tensor. `along` holds the modes of the contiguous axis, `rows` those of
+// the other axis, and `batch` those of the batches.
 Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& along, const ModeList& rows,
                      const ModeList& batch, int64_t ProductMode::*stride, Where where) {
   if (x.stride != 0 || x.batch_stride != 0)
@@ -298,7 +300,8 @@ Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& al
   return o;
 }
 
-// Returns an operand of images, with channels, pixels, lines and images, innermost first.
+// Returns an operand that consists of windows as the tensor of its images. The dimensions are channels,
+// pixels, lines and images, innermost first.
 Operand windows_operand(const char* name, const DeviceMatrix& x, const PixelWindows& of) {
   Operand o = {.name = name, .type = x.type, .memory = x.memory, .columns = of.channels, .outer_count = 3};
   o.outer[0] = {"pixel", of.w.extent, of.w.stride, true};
@@ -307,7 +310,7 @@ Operand windows_operand(const char* name, const DeviceMatrix& x, const PixelWind
   return o;
 }
 
-// Checks that windows and taps agree with the axes, whose strides in that operand are ignored.
+// Checks that the number of windows and the shape of their taps agree with the modes of the axes.
 void check_windows(const ProductModes& modes, Where where) {
   if (modes.windows_of == WindowsOf::none) return;
   const bool of_a = modes.windows_of == WindowsOf::a;
@@ -359,7 +362,7 @@ PlacedProduct with_modes(const MatmulArguments& p, Where where) {
   o.operation.n_box = static_cast<uint8_t>(modes.n_box),
   o.operation.k_box = static_cast<uint8_t>(modes.k_box);
   o.operation.windows = modes.windows_of;
-  // Modes that tiles do not run along are counted as batches, whose tiles end separately.
+  // Modes along which tiles do not extend are counted as batches, because tiles end at the end of each.
   o.size = {p.m, p.n, p.k, p.batches};
   const auto settle = [&](const ModeList& list, int box, int64_t& extent) {
     const size_t own = box == 0 ? 1 : 2;
@@ -411,7 +414,8 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   PlacedProduct o;
   o.has_product = p.k > 0 && p.alpha != 0;
   o.is_empty = p.m == 0 || p.n == 0 || p.batches == 0;
-  o.size = {p.m, p.n, o.has_product ? p.k : 1, p.batches};  // without a product, there is one step over zeros
+  o.size = {p.m, p.n, o.has_product ? p.k : 1,
+            p.batches};  // if there is no product, the kernel adds up one step of zeros
   o.operation = operation_of(p);
   const GemmOperation& operation = o.operation;
   if (p.groups_of_k && !operation.has_groups())
@@ -448,7 +452,7 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   o.d = matrix_operand("D", p.d, operation.scatters() ? p.rows_of_d : p.m, operation.d_columns(p.n), of_d);
   if (o.is_empty) return o;
   check_indexed_rows(o, p, where);
-  // A copy of one matrix would not include the others.
+  // A copy of `b` would not include the matrices of the other groups.
   if (operation.b_addresses && !operation.packed.is_packed() && !o.b.aligned_for_tma())
     throw Error(where, fmt::format("matmul: B of {} is at {:#x} with a stride of {}; with b_addresses, the "
                                    "matrices and their rows must begin at multiples of {} B",

@@ -1,4 +1,4 @@
-// An axis of a product whose elements extend over several modes, divided into tiles.
+// Divides an axis of a product into tiles when the axis consists of several modes.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,14 @@
 
 namespace ptxbuilder::kernels {
 
-// Tiles follow each other along the first mode, then along the second, and so on: the number of a tile has a
-// digit for each mode. The last digit is unbounded, so tiles beyond the end are outside the tensor. The
-// elements of a tile have consecutive numbers.
+// Tiles are numbered along the first mode, then along the second, and so on, so that a tile's number has a
+// digit for each mode. The last digit is unbounded: tiles beyond the end are outside the tensor. The elements
+// of a tile have consecutive numbers.
 class ModeAxis {
  public:
-  // A tile of `length` elements has `box` elements along the first mode and extends along the second mode; a
-  // box of 0 means that all elements are along the first mode. `extents` are the extents of all modes except
-  // the last, and `tiles` are the numbers of tiles along them, or empty.
+  // A tile of `length` elements has `box` elements along the first mode and length / box along the second. If
+  // `box` is 0, all elements are along the first mode. `extents` holds the extents of all modes except the
+  // last. `tiles` holds the numbers of tiles along these modes, or is empty.
   ModeAxis(int length, int box, std::vector<u32> extents, std::vector<QuickDivision> tiles = {})
       : length_(length),
         box_(box == 0 ? length : box),
@@ -56,7 +56,7 @@ class ModeAxis {
   std::vector<QuickDivision> tiles_;
 };
 
-// The axes of a product whose operands have modes.
+// The axes of a product whose operands have several modes.
 struct ModeAxes {
   ModeAxis m, n, k, batch;
 
@@ -66,7 +66,8 @@ struct ModeAxes {
         k(t.bk, o.k_box, p.extents("k", o.k_modes), stages_of(o, p)),
         batch(1, 0, p.extents("batch", o.batch_modes)) {}
 
-  // Windows have their taps along k, and the producer has too little time for a full division at each tap.
+  // Returns the quick divisions for the stages along k, if A consists of windows. The taps of a window are
+  // along k, and the producer has too little time for a full division at each tap.
   static std::vector<QuickDivision> stages_of(const GemmOperation& o, const GemmParameters& p) {
     std::vector<QuickDivision> all;
     for (int i = 0; o.windows == WindowsOf::a && i + 1 < o.k_modes; ++i)
@@ -74,8 +75,8 @@ struct ModeAxes {
     return all;
   }
 
-  // Returns the coordinates in the tensor map of D, innermost first. In every operand, the first mode along
-  // the rows comes directly after the contiguous mode.
+  // Returns the coordinates in D's tensor map, innermost first. As in the map of every operand, the first
+  // mode along the rows directly follows the contiguous mode.
   std::vector<u32> of_d(u32 row, u32 column, const std::optional<u32>& of_batch) const {
     std::vector<u32> rows = m.at(row), columns = n.at(column), all = {columns[0]};
     all.insert(all.end(), rows.begin(), rows.end());

@@ -9,7 +9,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// Returns the clocks that the activation of an element takes, with two warpgroups.
+// Returns how many clocks the activation of an element takes if two warpgroups process a tile.
 double clocks_of(Activation activation, [[maybe_unused]] const ModelConstants& c) {
   switch (activation) {
 #define PTXBUILDER_ACTIVATION(word, c_word, value, slope, clocks) \
@@ -25,8 +25,8 @@ constexpr double kWatts = 700;  // the power limit of an H100 SXM
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
-// Returns the time that several bounds take together, which is little more than the largest unless others are
-// close to it.
+// Combines times of overlapping activities. The result is a little more than the largest time, unless others
+// are close to it.
 double together(std::initializer_list<double> bounds, double sharpness) {
   double sum = 0;
   for (double bound : bounds) sum += std::pow(bound, sharpness);
@@ -39,8 +39,8 @@ double tiles_along(int64_t extent, int tile) { return ceil_div(static_cast<doubl
 
 // Returns the factor by which tiles take longer with groups than without. It was measured on an H100 80GB
 // HBM3 (driver 580.159.04, 2026-11-27) with `gemm --group_ends yes --bench`, for 8, 32 and 64 groups with
-// 8192 rows in total. CTAs of a cluster wait for each other if matrices come from memory, and warpgroups that
-// take turns wait for tiles that are found while they multiply.
+// 8192 rows in total. There are two reasons: the CTAs of a cluster wait for each other if matrices come from
+// memory, and ping-pong warpgroups wait until the producer has found their tiles.
 double times_in_groups(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_groups()) return 1;
   double times = 1;
@@ -51,9 +51,9 @@ double times_in_groups(const GemmOperation& o, const GemmTile& t) {
   return times;
 }
 
-// Returns the factor by which tiles in clusters take longer with block scales. Such products gain less from
-// clusters than others, since they wait for sums to be added up and not for L2 (the same GPU and day, the
-// table in GEMM.md).
+// Returns the factor by which tiles in clusters take longer with block scales. Products with block scales
+// gain less from clusters than others, since adding up sums limits them rather than L2. The factor follows
+// from the table in GEMM.md, measured on the same GPU and day as times_in_groups().
 double times_with_scales(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_block_scales()) return 1;
   const int ctas = t.cluster_m * t.cluster_n;
@@ -62,21 +62,22 @@ double times_with_scales(const GemmOperation& o, const GemmTile& t) {
   return ctas > 1 ? 1.04 : t.bn <= 192 ? 0.93 : 0.96;
 }
 
-// A warpgroup converts a block of packed weights in kConvertClocks, during which other warpgroups may
-// multiply; if there is no other warpgroup, kConvertAlone is added to the products. Adding up the sums of a
-// group takes kGroupClocks per column. These numbers are instruction counts, not measurements.
+// A warpgroup converts a block of packed weights in kConvertClocks. Other warpgroups may multiply meanwhile;
+// if there are none, the products take kConvertAlone longer. Adding up the sums of a group takes kGroupClocks
+// per column. These numbers are instruction counts, not measurements.
 constexpr double kConvertClocks = 110, kConvertAlone = 350, kGroupClocks = 0.6;
 
-// If one warpgroup multiplies at a time, the tensor cores are idle for this many clocks per step while it
-// loads the metadata of a sparse matrix, since the products of the previous step must have read theirs. This
-// was measured on an H100 at 16384 x 8192 x 4096 with ping-pong, for bf16 (94) and e4m3 (about 50).
+// Clocks per step for which the tensor cores are idle while a warpgroup loads the metadata of a sparse
+// matrix, if only one warpgroup multiplies at a time. It cannot load earlier, because the products of the
+// previous step have to read their metadata first. Measured on an H100 at 16384 x 8192 x 4096 with ping-pong:
+// 94 clocks for bf16, about 50 for e4m3.
 constexpr double kMetadataClocks = 90;
 
-// If the number of tiles is unknown, half of a round is idle on average, and less if CTAs divide the last
+// The expected idle share of a round if the number of tiles is unknown; it is lower if CTAs divide the last
 // tiles.
 constexpr double kOpenRound = 0.5, kOpenDivided = 0.1;
 
-// A product with one tile, and the times of its parts.
+// Computes the times and the energy of a product's parts, for one tile.
 class Model {
  public:
   Model(const GemmOperation& o, const GemmSize& given, const TilePlan& t, int multiprocessors,
@@ -100,8 +101,8 @@ class Model {
     places_ = active_clusters(cluster, multiprocessors) * cluster * t.ctas_per_sm;
     ctas_ = std::min(tiles_, places_);
     steps_ = ceil_div(ceil_div(depth_, t.bk), t.split_k);
-    // A last round with few tiles is shorter, since each tile gets a larger share of L2 and of the power.
-    // CTAs that share an SM share its tensor cores, but fill each other's gaps.
+    // A last round with few tiles takes less time, since each tile gets a larger share of L2 and of the
+    // power. CTAs on the same SM share its tensor cores, but fill each other's gaps.
     const double whole = ceil_div(tiles_, ctas_), even = tiles_ / ctas_;
     const double rounds =
         o.grouped_rows() && even > 1 ? even + kOpenRound : whole - c.idle_round * (whole - even);
@@ -119,8 +120,8 @@ class Model {
     p.l2 = kind() * l2_bytes() / c_.l2_bytes;
     p.memory = memory_bytes() * (1 + c_.idle_memory * idle()) / c_.memory_bytes;
     p.overhead = overhead();
-    // The clock keeps the power within its limit; moving and multiplying data takes the same energy at any
-    // clock.
+    // The GPU lowers the clock to keep the power within its limit. The energy of moving and multiplying data
+    // is assumed not to depend on the clock.
     p.watts = c_.idle_watts + energy() / p.microseconds();
     p.megahertz = megahertz.value_or(clock_of(p.watts, c_));
     for (double* at_clock : {&p.multiply, &p.l2, &p.overhead}) *at_clock *= c_.clock / p.megahertz;
@@ -128,35 +129,36 @@ class Model {
   }
 
  private:
-  // Returns the alignment of an operand's stored rows in bytes, at most 128. Rows that begin within a line of
-  // 128 bytes, or within a sector of 32 bytes, split it in two.
+  // Returns the alignment of an operand's stored rows, in bytes, at most 128. A row with a smaller alignment
+  // than 128 may begin within a line of 128 bytes or, below 32, within a sector of 32 bytes.
   double aligned(bool k_major, int64_t extent, int64_t depth) const {
     const int64_t bytes = (k_major ? depth : extent) * size_of(o_.a);
     return static_cast<double>(std::gcd((bytes + 15) / 16 * 16, int64_t{128}));
   }
   double lines_of_row() const { return t_.bk * element_ / 128; }
-  // Returns the rows of 128 bytes of each operand that a CTA requests through TMA in a step.
+  // These functions return how many lines of 128 bytes a CTA requests through TMA in a step, for the rows'
+  // operand and for the columns' operand.
   double rows_asked() const { return t_.bm / double(t_.cluster_n) * t_.bk * of_row_ / 128; }
   double columns_asked() const { return t_.bn / double(t_.cluster_m) * lines_of_row(); }
-  // Returns the factor for lines of 128 bytes that consist of several pieces in shared memory, which happens
-  // if the columns' operand is not k-major and the tile's columns are not a multiple of 128 bytes, since the
-  // widest possible swizzle is then narrower. (Rows are a multiple of 64.)
+  // Returns the factor by which requests for the columns' operand increase because its lines of 128 bytes
+  // consist of several pieces in shared memory. This happens if the operand is not k-major and the tile's
+  // columns are not a multiple of 128 bytes, since the swizzle is then narrower. The rows' operand has no
+  // such factor, since rows are a multiple of 64.
   double pieces() const {
     if (columns_k_major_) return 1;
     return 1 + c_.narrow *
                    (128.0 / static_cast<double>(std::gcd(int64_t{t_.bn} * size_of(o_.a), int64_t{128})) - 1);
   }
-  // Returns the number of wgmmas in a step, each of 64 rows and 32 bytes of the rows' stored k.
+  // Returns the number of wgmmas in a step. Each multiplies 64 rows, and 32 bytes of stored values along k.
   double instructions() const { return t_.bm / 64.0 * t_.bk * stored_ * element_ / 32; }
-  // Returns the bytes of shared memory that the wgmmas of a step read from both operands, or that packed
-  // weights occupy.
+  // Returns how many bytes of shared memory a step reads: the wgmmas read both operands, except that packed
+  // weights are read once.
   double shared() const {
     if (o_.packed.is_packed()) return instructions() * t_.bn * 32 + t_.bm * t_.bk * of_row_;
     return instructions() * ((divides_columns(t_) ? 128 : 64) + t_.bn / stored_) * 32;
   }
 
-  // Returns the clocks that the warpgroups of a step take to convert packed weights and to add up the sums of
-  // groups.
+  // Returns the clocks that a step takes to convert packed weights and to add up the sums of their groups.
   double converting() const {
     if (!o_.packed.is_packed()) return 0;
     const double groups = o_.packed.has_scales() ? block_of(o_.packed).groups : 0;
@@ -169,7 +171,7 @@ class Model {
     return o_.is_sparse() && alone ? kMetadataClocks : 0;
   }
 
-  // Returns the clocks of one step of one CTA.
+  // Returns how many clocks a step of a CTA takes.
   double step() const {
     const double tensor = instructions() * t_.bn / 2;
     const double written = (t_.bm * of_row_ + t_.bn * element_) * t_.bk * c_.written;
@@ -192,7 +194,7 @@ class Model {
     };
     double loading = clocks(rows_asked(), t_.cluster_n, rows_aligned_) +
                      clocks(columns_asked() * pieces(), t_.cluster_m, columns_aligned_);
-    if (!t_.inside && tiles_ <= ctas_)  // otherwise only few tiles extend beyond the output
+    if (!t_.inside && tiles_ <= ctas_)  // with more tiles, only few of them extend beyond the output
       loading += (outside(rows_k_major_, rows_, t_.bm) / t_.cluster_n +
                   outside(columns_k_major_, columns_, t_.bn) / t_.cluster_m) *
                  lines_of_row() * c_.outside_clocks;
@@ -201,14 +203,14 @@ class Model {
     return together({multiplying, loading, c_.latency / t_.stages, hot}, c_.step_sharpness);
   }
 
-  // Returns how many rows of the last box are outside a tensor.
+  // Returns how many rows of the last box are outside the tensor, for a k-major operand.
   double outside(bool k_major, double extent, int tile) const {
     return k_major ? tiles_along(static_cast<int64_t>(extent), tile) * tile - extent : 0;
   }
 
-  // Returns the clocks that L2 needs for a step of an operand whose stored rows, along m or n, are shorter
-  // than a line. All CTAs request the same few lines once per row, and twice if a row of the box ends outside
-  // the tensor.
+  // Returns the clocks that L2 takes in a step for an operand that is stored along m or n with rows shorter
+  // than a line. All CTAs then request the same few lines: once for each row, plus the share `partly` of a
+  // second time if the box extends beyond the row.
   double short_rows(bool k_major, double extent, int tile, int sharing) const {
     const double bytes = 16 * ceil_div(extent * element_, 16);
     if (k_major || bytes >= 128) return 0;
@@ -216,7 +218,7 @@ class Model {
     return c_.short_rows * t_.bk * ctas_ / sharing * (box > 32 && bytes < box ? 1 + c_.partly : 1);
   }
 
-  // Returns a correction factor, which depends on the kind of tile, for what the terms of a step omit.
+  // Returns a factor, fitted for each kind of tile, that corrects for effects missing in step().
   double kind() const {
     const ModelConstants& c = c_;
     const double by_cluster[][5] = {
@@ -245,7 +247,7 @@ class Model {
                                                          : 1);
   }
 
-  // Returns how clusters divide the last wave, with split_last.
+  // Returns the division of the last wave among clusters. The tile must have split_last.
   TileDivision division() const {
     const int cluster = t_.cluster_m * t_.cluster_n;
     const auto blocks = static_cast<int64_t>(tiles_ / cluster);
@@ -254,7 +256,7 @@ class Model {
         static_cast<int64_t>(steps_), t_.split_last);
   }
 
-  // Returns the number of steps of the CTA that has the most.
+  // Returns the greatest number of steps that a CTA processes, with split_last.
   double divided_steps() const {
     if (o_.grouped_rows() && tiles_ > places_) return (tiles_ / places_ + kOpenDivided) * steps_;
     const TileDivision d = division();
@@ -262,9 +264,9 @@ class Model {
     return static_cast<double>(d.waves * steps + (d.rest > 0 ? (steps * d.tiles + d.ctas - 1) / d.ctas : 0));
   }
 
-  // Returns the microseconds that CTAs need to exchange sums. Each CTA sends the sums that others complete,
-  // and for the panels that it completes it receives sums from each of the others. There may be fewer panels
-  // than CTAs.
+  // Returns the microseconds that CTAs take to exchange sums, with split_last. Each CTA sends the sums of
+  // panels that other CTAs complete, and receives sums from each other CTA for the panels that it completes
+  // itself. There may be fewer panels than CTAs.
   double exchange() const {
     const TileDivision d = division();
     if (d.rest == 0 || d.ctas == 1) return 0;
@@ -285,8 +287,9 @@ class Model {
     return tiles_ * steps_ * (bytes(rows_asked(), rows_aligned_) + bytes(columns_asked(), columns_aligned_));
   }
 
-  // Returns the bytes that are read from memory. Everything is read at least once. A wave of tiles reads the
-  // rows and columns of its block of the output; data that an earlier wave read may still be in L2.
+  // Returns the traffic of the GPU's memory in bytes. Each operand is read at least once. A wave of tiles
+  // reads the rows and columns of its block of the output, but some data from an earlier wave may still be in
+  // L2.
   double memory_bytes() const {
     const double once = (rows_ * of_row_ + columns_ * element_) * depth_ +
                         others_of_b_ * (o_.packed.is_packed() ? of_row_ : element_);
@@ -300,28 +303,30 @@ class Model {
            (once + c_.reread * std::max(0.0, all - once) + c_.stored * rows_ * columns_ * size_of(o_.d));
   }
 
-  // Returns the idle time of the SMs in a last round with few tiles, divided by the time that they work. It
-  // matters because the memory's full rate is reached only if all SMs are busy.
+  // Returns the time for which SMs are idle in a partial last round, as a share of the time for which they
+  // work. It matters because the memory reaches its full rate only if all SMs are busy.
   double idle() const {
     if (t_.split_last > 1) return 0;
     const double rounds = tiles_ / places_;
     return std::min(1.0, std::ceil(rounds) / rounds - 1);
   }
 
-  // Returns the clocks of a tile's activation, summed over its consumers.
+  // Returns the clocks that the activation of a tile takes. It is twice as long if only one warpgroup
+  // processes the tile.
   double activation() const {
     return clocks_of(o_.activation, c_) * t_.bm * t_.bn / (o_.gates() ? 2 : 1) *
            (t_.consumers == 1 || t_.pingpong ? 2 : 1);
   }
 
-  // Returns the part of the activation's time that is not hidden, which is the same for all tiles: if two
-  // warpgroups alternate, one still multiplies.
+  // Returns the clocks of all activations that products do not hide. Products hide an activation only if two
+  // warpgroups alternate, so that one multiplies meanwhile.
   double shown_activation() const {
     if (!t_.pingpong) return rounds_ * activation();
     return activation() + (rounds_ - 1) * std::max(0.0, activation() - steps_ * step()) / 2;
   }
 
-  // Returns the cost per launch, plus the cost per tile of a CTA that the next products do not hide.
+  // Returns the microseconds that a launch takes in addition to its steps: the cost of the launch itself, and
+  // for each tile the part of its epilogue that the next tile's products do not hide.
   double overhead() const {
     const bool twice = t_.stores_twice;
     const int row = o_.d_columns(t_.bn) * size_of(o_.d),
@@ -339,7 +344,7 @@ class Model {
     double all =
         c_.launch + c_.first_stage + ((1 + shown * (rounds_ - 1)) * out + shown_activation()) / c_.clock;
     if (!t_.overlaps) all += c_.alone;
-    // The next launch begins while this one is running if both fit.
+    // The next launch begins while this launch is running if the GPU has room for both.
     if (t_.overlaps && t_.split_last == 1 && 2 * tiles_ <= places_) all -= c_.beside;
     if (t_.cluster_m * t_.cluster_n > 1) all += c_.cluster;
     if (t_.split_k > 1) all += c_.split + sums * (t_.split_k - 1) / t_.split_k / c_.cluster_bytes;
@@ -347,7 +352,7 @@ class Model {
     return all;
   }
 
-  // Returns the energy in microjoules.
+  // Returns the energy that depends on the amount of work, in microjoules.
   double energy() const {
     const double flops = 2 * rows_ * columns_ * stored_ * depth_ * batches_ * element_ / 2;
     return 1e-6 * (flops * c_.flop_energy + tiles_ * steps_ * shared() * c_.shared_energy +
@@ -359,9 +364,9 @@ class Model {
   const ModelConstants& c_;
   int multiprocessors_;
   bool rows_k_major_, columns_k_major_;
-  double others_of_b_ = 0;  // elements of all matrices except one group's
-  double stored_;           // the stored share of the rows' operand
-  // `of_row_` is the average number of bytes in memory per element of the rows' operand.
+  double others_of_b_ = 0;  // elements of B in the matrices of all groups except one
+  double stored_;           // share of the rows' operand that is stored: 0.5 if it is sparse
+  // `of_row_` is the average number of bytes that an element of the rows' operand takes in memory.
   double rows_, columns_, depth_, batches_, element_, of_row_, across_, along_, tiles_, places_, ctas_,
       steps_, rounds_, rows_aligned_, columns_aligned_;
 };

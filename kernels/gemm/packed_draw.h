@@ -1,4 +1,4 @@
-// Draws random packed weights, and the numbers that they represent, which products are checked with.
+// Draws random packed weights and computes the numbers that they represent, to check products against.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,11 @@ namespace ptxbuilder::kernels {
 
 struct PackedDraw {
   std::vector<uint32_t> packed;
-  std::vector<float> numbers;  // n rows of k for each matrix, if requested
+  std::vector<float> numbers;  // for each matrix, n rows of k numbers; empty if not requested
 };
 
-// Draws `matrices` matrices. `normal` returns N(0,1) numbers; `numbers` is true if the represented numbers
-// are requested.
+// Draws the given number of matrices. `normal` must return N(0,1) numbers. `numbers` requests the numbers
+// that the weights represent.
 inline PackedDraw draw_packed(const PackedForm& form, int64_t n, int64_t k,
                               const std::function<double()>& normal, bool numbers = true,
                               int64_t matrices = 1) {

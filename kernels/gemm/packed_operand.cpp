@@ -6,49 +6,52 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr int kWordsOfLoad = 4;
-constexpr uint32_t kBoth = 0x00010001;  // a 16-bit constant times this is in both halves of a register
+constexpr uint32_t kBoth =
+    0x00010001;  // multiplied by this, a 16-bit constant is in both halves of a register
 
 RegisterLayout of_rows() { return wgmma_layout(kPackedColumns, 8).reduced_rows(); }
 
-// The constants of a 16-bit float type. `bits`, with a small integer in the lowest bits, are the float `one`,
-// which is 2^mantissa, plus that integer.
+// The constants of a 16-bit float type. A register with `bits`, and a small integer in the lowest bits,
+// represents the float `one` plus this integer; `one` is 2^mantissa.
 template <class T>
 struct Float16 {
   static constexpr bool is_f16 = T::dtype == DType::f16;
   static constexpr uint32_t bits = is_f16 ? 0x6400 : 0x4300;
   static constexpr float one = is_f16 ? 1024 : 128;
-  // If the bits of an e4m3 are placed at the end of this type's exponent and mantissa, the float is too small
-  // by a factor of `scale`.
+  // To convert an e4m3 number, its exponent and mantissa are moved by e4m3_shift bits to the positions of
+  // this type's lowest exponent bits and highest mantissa bits. The resulting float is too small by a factor
+  // of e4m3_scale.
   static constexpr int e4m3_shift = is_f16 ? 1 : 4;
   static constexpr float e4m3_scale = is_f16 ? 0x1p8F : 0x1p120F;
 };
 
-// Returns (word & mask) | bits as one instruction (PTX ISA, lop3). ptxas would use two, since it accepts one
-// constant at a time.
+// Returns (word & mask) | bits, computed with one instruction (PTX ISA, lop3). By itself, ptxas would
+// generate two, with one constant in each.
 u32 with_bits(u32 word, uint32_t mask, uint32_t bits) {
   constexpr int kAndOr = 0xea;
   return u32(instruction<"lop3.b32">(word, u32(mask), u32(bits), kAndOr));
 }
 
-// Returns 4 bits of each half of the word as floats, which are Float16::one plus the integer from 0 to 15.
+// Converts the 4 bits of pair `pair` in each half of the word into a float, which is Float16::one plus the
+// integer from 0 to 15.
 template <class T>
 u32 float_of_nibbles(u32 word, int pair) {
   return with_bits(word >> (4 * pair), 0xf * kBoth, Float16<T>::bits * kBoth);
 }
 
-// Returns two pairs of floats for four bytes, pair by pair: bytes 0 and 2 are the first pair. For f16 this
-// works as with nibbles.
+// Converts four bytes into two pairs of f16; the first pair comes from bytes 0 and 2. The method is that of
+// float_of_nibbles().
 std::vector<u32> f16_of_bytes(u32 word) {
   constexpr uint32_t kBits = Float16<f16>::bits * kBoth;
   const u32 first = with_bits(word, 0xff * kBoth, kBits);
   return {first, with_bits(word >> 8, 0xff * kBoth, kBits)};
 }
-// Returns the bytes of `low` and `high` that the selector names (PTX ISA, prmt).
+// Returns four bytes of `low` and `high`, which the selector chooses (PTX ISA, prmt).
 u32 permuted(u32 low, u32 high, uint32_t selector) {
   return u32(instruction<"prmt.b32">(low, high, u32(selector)));
 }
-// bf16 has too few bits for that method, but f32 has enough, and the result of subtracting `offset` fits a
-// bf16.
+// Converts four bytes, minus `offset`, into two pairs of bf16. bf16 has too few bits for the method of
+// f16_of_bytes(), so the conversion uses f32; after the subtraction, the results are exact in bf16.
 std::vector<u32> bf16_of_bytes(u32 word, float offset) {
   constexpr uint32_t kBits = 0x4b000000;  // 2^23
   const auto float_of = [&](uint32_t byte) {
@@ -62,7 +65,8 @@ std::vector<u32> bf16_of_bytes(u32 word, float offset) {
   return {first, pair(1)};
 }
 
-// Returns two pairs of floats for four e4m3 values; the caller multiplies them by Float16::e4m3_scale.
+// Converts four e4m3 numbers into two pairs of floats. The caller has to multiply them by
+// Float16::e4m3_scale.
 template <class T>
 std::vector<u32> float_of_e4m3(u32 word) {
   const auto pair = [](u32 x) {
@@ -112,7 +116,8 @@ std::vector<u32> PackedOperand::words(const smem& block, int part) const {
   return words;
 }
 
-// Converts floats that are 2^mantissa plus a weight to the weight, exactly, with one subtraction.
+// Subtracts Float16::one, and the zero point or the offset of stored integers, from converted weights. The
+// results are exact.
 template <class T>
 RegisterTile<T> PackedOperand::without_zeros(const RegisterTile<T>& w, const smem& block, int part) const {
   if (!form_.has_zeros()) return w - T(Float16<T>::one - static_cast<float>(form_.row().least));

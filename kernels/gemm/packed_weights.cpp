@@ -10,8 +10,8 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int64_t kMostPacked = int64_t{1} << 34;  // bytes: the kernel counts words with 32 bits
-constexpr int kMagnitude = 0x7f;                   // the bits of an e4m3's magnitude; all ones are NaN
+constexpr int64_t kMostPacked = int64_t{1} << 34;  // in bytes; the kernel numbers 32-bit words with u32
+constexpr int kMagnitude = 0x7f;                   // bits of the magnitude in an e4m3 number; all ones is NaN
 
 int64_t parts_in(int64_t all, int64_t part) { return (all + part - 1) / part; }
 
@@ -20,11 +20,11 @@ void check_bytes(const char* name, size_t given, int64_t wanted) {
     throw Error(fmt::format("packed weights: {} B of {}; there must be {}", given, name, wanted));
 }
 
-// Signed integers are stored with an offset that makes them nonnegative, so that one subtraction converts
-// them to floats.
+// Returns the offset that is added to an integer before it is stored. It makes all integers nonnegative, so
+// that one subtraction completes their conversion to floats.
 int stored_offset(const WeightRow& row) { return -row.least; }
 
-// The sizes of packed weights, and the positions of their numbers.
+// Computes the size of packed weights, and where each weight, scale and zero point is stored.
 class Places {
  public:
   Places(const PackedForm& form, int64_t n, int64_t k)
@@ -51,8 +51,8 @@ class Places {
     check_bytes("zeros", plain.zeros.size(), form_.has_zeros() ? n_ * groups_ : 0);
   }
 
-  // Calls `work(column, k, word, shift)` for each weight, where `word` is the byte offset of the 32 bits that
-  // hold the weight.
+  // Calls `work(column, k, word, shift)` for each weight. `word` is the byte offset of the 32-bit word that
+  // holds the weight, and `shift` is the position of its lowest bit.
   template <class Work>
   void each_weight(Work&& work) const {
     for (int64_t column = 0; column < n_; ++column)
@@ -62,8 +62,8 @@ class Places {
         work(column, k, block(column, k) + 4 * at.word, at.shift);
       }
   }
-  // Calls `work(number, scale, zero)` for each group of each column, with the byte offsets of its numbers. If
-  // a group has more values of k than a block, each of its blocks holds the numbers.
+  // Calls `work(number, scale, zero)` for each group of each column, with the byte offsets of the group's
+  // scale and zero point. If a group is longer than a block, each block of the group holds a copy of both.
   template <class Work>
   void each_group(Work&& work) const {
     const int64_t length = form_.group == 0 ? kPackedDepth : form_.group;

@@ -1,5 +1,5 @@
-// Weights of 4 or 8 bits as B of a product. They are packed before the product, in the order in which a
-// warpgroup reads them as wgmma's operand in registers.
+// Weights of 4 or 8 bits, which can be B of a product. They are packed in advance, in the order in which a
+// warpgroup reads them into registers as an operand of wgmma.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace ptxbuilder::kernels {
 
-// Each type except `none` is a row of weight.def.
+// The types of weights. Each type except `none` corresponds to a row of weight.def.
 enum class WeightType : uint8_t {
   none,
 #define PTXBUILDER_WEIGHT(word, ...) word,
@@ -26,16 +26,16 @@ struct WeightRow {
   int bits, least, greatest;
   bool has_zeros;
 };
-// The row of a type is at the type's number minus 1.
+// The rows of weight.def. The row of a type has the type's number minus 1 as its index.
 inline constexpr std::array weight_rows = {
 #define PTXBUILDER_WEIGHT(word, c_word, bits, least, greatest, zeros, meaning) \
   WeightRow{#word, bits, least, greatest, zeros},
 #include "kernels/gemm/weight.def"
 };
 
-// Describes how a B is packed. Along k, every `group` values of a column of B have a scale, of the type
-// `scales`, and with uint4 a zero point. `group` is 32, 64 or 128, or 0 for all of k; with 0 there is no
-// scale, and the product's column_scales are used.
+// Describes how B is packed. In a column of B, every `group` consecutive values along k have a common scale
+// of type `scales` and, with uint4, a common zero point. `group` is 32, 64, 128 or 0. If it is 0, a group
+// covers all of k and has no scale; the product's column_scales serve instead.
 struct PackedForm {
   WeightType type = WeightType::none;
   uint8_t group = 0;
@@ -50,18 +50,20 @@ struct PackedForm {
 
 // Returns the rule that a form violates, or "" if it is valid.
 std::string refusal_of(const PackedForm& form);
-// Returns the type, the group and the type of scales, such as "int4_128_f32", or "int8" without groups.
+// Returns a form as text: the type of weights, the size of groups and the type of scales, such as
+// "int4_128_f32". Without groups, it is the type of weights alone, such as "int8".
 std::string text(const PackedForm& form);
 
-// Weights are packed in blocks of 64 columns of B, which are wgmma's rows, by 128 values of k. The blocks of
-// the same 64 columns follow each other along k. Bits of a block that are outside B are 0.
+// The size of a block of packed weights: 64 columns of B (rows of wgmma) by 128 values of k. The blocks of
+// the same 64 columns are consecutive in memory, in the order of k. Bits of a block that are outside B are 0.
 inline constexpr int kPackedColumns = 64, kPackedDepth = 128;
 
-// The offsets of a block's parts, in bytes from its beginning: the weights; a scale for each column, group by
-// group; and the zero points in the same order. A zero point has 16 bits.
+// The layout of a block. The weights come first. They are followed by the scales, with one scale for each
+// column, group by group, and then by the zero points in the same order. A zero point has 16 bits. `scales`
+// and `zeros` are offsets from the block's beginning, in bytes.
 struct PackedBlock {
   int scales, zeros, bytes;
-  int groups;  // groups of a block along k; 1 if a group is longer than a block
+  int groups;  // number of groups in a block along k; 1 if a group is longer than a block
 };
 constexpr PackedBlock block_of(const PackedForm& form) {
   PackedBlock block = {};
@@ -72,13 +74,13 @@ constexpr PackedBlock block_of(const PackedForm& form) {
   return block;
 }
 
-// The position of a weight in a block. Each thread of the warpgroup holds all pairs of weights of its part of
-// wgmma's operand in 32-bit words: pair p of a word has its first weight at bit `bits` * p, and its second
-// weight 16 bits higher. Four words of a thread are followed by four words of the next thread, and so on;
-// then come the next four words of each thread.
+// The position of a weight in a block. A thread of the warpgroup reads 32-bit words that contain all pairs of
+// weights in its part of wgmma's operand. Pair p of a word has its first weight at bit `bits` * p, and its
+// second weight 16 bits higher. Words are stored in groups of four: the first four words of every thread, in
+// the order of threads, then the next four words of every thread, and so on.
 struct PackedPlace {
-  int word;   // index of the word in the block
-  int shift;  // position of the weight's lowest bit in the word
+  int word;   // index of the word within the block
+  int shift;  // position of the weight's lowest bit within the word
 };
 constexpr PackedPlace place_of(int bits, int column, int k) {
   const int warp = column / 16, high_row = column % 16 / 8, row = column % 8;
@@ -88,31 +90,33 @@ constexpr PackedPlace place_of(int bits, int column, int k) {
   return {(word / 4 * 128 + thread) * 4 + word % 4, bits * (of_operand % pairs) + 16 * second};
 }
 
-// Returns the number of groups along k, which is 1 if the form has no groups.
+// Returns the number of groups along k. If the form has no groups, all of k counts as one.
 constexpr int64_t packed_groups(const PackedForm& form, int64_t k) {
   return form.group == 0 ? (k > 0 ? 1 : 0) : (k + form.group - 1) / form.group;
 }
 
-// Returns the bytes that weights of n columns and k rows take. Like the functions below, it throws Error for
-// a form that violates a rule, or for spans of the wrong size.
+// Returns the number of bytes that n columns of k packed weights take. This function, pack_weights() and
+// unpack_weights() throw an Error if the form violates a rule or a span has the wrong size.
 int64_t packed_bytes(const PackedForm& form, int64_t n, int64_t k);
 
-// Weights, scales and zero points before they are packed, without gaps: a byte for each weight, the scales in
-// their type, and a byte for each zero point. `scales` and `zeros` are empty if the form has none.
+// Weights, scales and zero points before packing, without gaps. Each weight and each zero point takes a byte.
+// `scales` and `zeros` are empty if the form has none.
 template <class Byte>
 struct PlainWeights {
-  std::span<Byte> weights;        // n lines of k
-  std::span<Byte> scales, zeros;  // n lines of packed_groups()
+  std::span<Byte> weights;        // n lines of k weights
+  std::span<Byte> scales, zeros;  // n lines of packed_groups() elements
 };
 
-// Returns the number that a product uses: a weight minus its zero point, times its scale.
+// Returns the number that weight `at` of column `column` represents: the weight minus its zero point, times
+// its scale.
 double number_at(const PackedForm& form, int64_t k, const PlainWeights<const std::byte>& of, int64_t column,
                  int64_t at);
 
-// Packs weights. Throws Error for weights and zero points that the type does not have, and for NaN in e4m3.
+// Packs weights. Throws an Error if a weight or zero point is out of the type's range, or if an e4m3 weight
+// is NaN.
 void pack_weights(const PackedForm& form, int64_t n, int64_t k, const PlainWeights<const std::byte>& from,
                   std::span<std::byte> to);
-// Unpacks what pack_weights() packed.
+// Reverses pack_weights().
 void unpack_weights(const PackedForm& form, int64_t n, int64_t k, std::span<const std::byte> from,
                     const PlainWeights<std::byte>& to);
 

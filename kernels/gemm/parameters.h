@@ -1,4 +1,4 @@
-// The parameters of a matrix product's kernel, in the order that gemm() documents.
+// The parameters of a matrix product's kernel, in the order documented at gemm() in kernel.h.
 #pragma once
 
 #include "kernels/gemm/config.h"
@@ -14,18 +14,19 @@ struct UserParameter {
   std::string meaning = {};
 };
 
-// The parameters of a product's kernel.
+// Declares the parameters of a product's kernel and returns them by name.
 class GemmParameters : public Parameters {
  public:
-  // Declares A, B, D and the sizes, the operands that the operation has, the user's parameters, `batches`,
-  // and the workspace if the tile needs one.
+  // Declares A, B, D, the sizes, the other operands that the operation has, the user's parameters, `batches`
+  // and, if the tile needs one, the workspace.
   GemmParameters(Kernel& kernel, const GemmOperation& operation, const TilePlan& tile,
                  const std::vector<UserParameter>& user, Where where);
 
-  // Returns the extents of all modes of an axis except the last, such as "m0" and "m1" for m.
+  // Returns the parameters that hold the extents of all modes of `axis` except the last. For axis "m", they
+  // are named "m0", "m1" and so on.
   std::vector<u32> extents(const std::string& axis, int modes) const;
 
-  // Returns the name of the parameter that holds the distance between the matrix's rows.
+  // Returns the name of the parameter that holds the distance between consecutive rows of a matrix.
   static std::string stride_of(const ProductOperandRow& matrix);
 };
 

@@ -24,8 +24,7 @@ bool is_aligned(const MatmulArguments& p) {
   return matrices % kTma == 0 && words % 4 == 0 && long_words % 8 == 0;
 }
 
-// Returns whether the memory shares no byte with an operand other than A, B and D, unless that operand is at
-// the same place.
+// Returns whether `x` overlaps none of the operands of product.def, except `x` itself if it is one of them.
 bool is_apart_from_others(const runtime::View& x, const MatmulArguments& p) {
   bool is = true;
 #define PTXBUILDER_MATRIX(name, ...) is &= lie_apart(x, p.name.memory);
@@ -34,7 +33,7 @@ bool is_apart_from_others(const runtime::View& x, const MatmulArguments& p) {
   return is;
 }
 
-// Returns whether what is written does not overlap anything else.
+// Returns whether no memory that the product writes overlaps another operand. D may be C.
 bool is_apart(const MatmulArguments& p) {
   const runtime::View &a = p.a.memory, &b = p.b.memory, &d = p.d.memory, &w = p.workspace;
   bool is = lie_apart(d, a) && lie_apart(d, b);
@@ -69,7 +68,8 @@ ProductKey key_of(const PlacedProduct& product) {
   ProductKey words = {static_cast<uint64_t>(size.m), static_cast<uint64_t>(size.n),
                       static_cast<uint64_t>(size.k), static_cast<uint64_t>(size.batches)};
   std::memcpy(&words[4], &product.operation, sizeof product.operation);
-  // Tiles end at the ends of modes, whose extents are below 2^31.
+  // The extents of the modes of m and n belong to the key because tiles end where a mode ends. Each extent is
+  // below 2^31.
   size_t at = 0;
   if (product.modes)
     for (const ModeList* list : {&product.modes->m, &product.modes->n})

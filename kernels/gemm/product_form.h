@@ -1,4 +1,4 @@
-// The forms of a product: the words that identify its plan, its line in a file of tiles, and the words of a
+// The encodings of a product: the key of its plan, its line in a tile file, and the words that identify a
 // prepared call.
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace ptxbuilder::kernels {
 
 inline constexpr size_t kOperationWords = (sizeof(GemmOperation) + sizeof(uint64_t) - 1) / sizeof(uint64_t);
-// The words are the extents, the operation, and the extents of modes, two per word.
+// The words hold the product's extents, the operation, and the extents of the modes (two to a word).
 using ProductKey = std::array<uint64_t, 4 + kOperationWords + ModeList::kMost>;
 ProductKey key_of(const PlacedProduct& product);
 
@@ -23,16 +23,15 @@ inline std::string call_text(const PlacedProduct& product) {
   return product_text(product.operation, product.size);
 }
 
-// Returns matmul/GPU-SMs-VERSION-MODEL.txt (default_tile_file()). The name includes the model, since another
-// model offers other tiles.
+// Returns the default path, which ends in matmul/GPU-SMs-VERSION-MODEL.txt (default_tile_file()). MODEL
+// identifies the constants of the time model, since other constants propose other tiles.
 std::string default_product_tiles(const runtime::DeviceProperties& device, int multiprocessors);
 bool is_tile(const std::string& text);
-// Returns the tile that a file contains for a product, or nothing if the file contains none. Never throws
-// Error.
+// Returns the tile that a file lists for a product, or nothing if it lists none. Never throws an Error.
 std::optional<GemmTile> tile_in(const std::string& path, const GemmOperation& operation,
                                 const GemmSize& size);
 
-// The values that may differ between calls of one form.
+// The arguments whose values may differ between calls of the same form.
 enum ProductSource : size_t {
   from_a = SourcedArguments::kWorkspace + 1,
   from_b,
@@ -45,8 +44,8 @@ constexpr size_t from(ProductOperand which) { return from_operand + static_cast<
 constexpr size_t kProductSources = from_operand + product_operands.size();
 std::array<uint64_t, kProductSources> sources_of(const MatmulArguments& p);
 
-// Calls a function with the words of a call's form, as ByForm requires. The words describe everything about
-// the call except its sources and the stream.
+// Returns a function that passes the words of a call's form to `take`, as ByForm requires. The words describe
+// everything about the call except its sources (ProductSource) and its stream.
 constexpr size_t kProductFormWords = 19 + product_operands.size() + 2 * product_matrices;
 inline auto words_of(const MatmulArguments& p) {
   return [&p](auto&& take) {
@@ -57,7 +56,7 @@ inline auto words_of(const MatmulArguments& p) {
       add(x.memory.bytes), add(x.stride), add(x.batch_stride);
       types = types << 8 | static_cast<uint8_t>(x.type);
     };
-    // Most calls have few other operands; the words of an absent operand are 0.
+    // Most calls have few of the other operands, so the words of an absent operand are skipped and stay 0.
     const auto given = [&](const runtime::View& memory, size_t its_words) {
       const bool is = memory.address != 0;
       small = small << 1 | is;
@@ -82,14 +81,15 @@ inline auto words_of(const MatmulArguments& p) {
     pack(p.activation), pack(p.use);
     pack(p.a_k_major | p.b_k_major << 1 | p.fast_accumulation << 2 | p.groups_of_k << 3);
     pack((p.alpha == 1) | (p.alpha == 0) << 1 |
-         (p.beta == 0) << 2);  // which operands the kernel has, as in operation_of()
+         (p.beta ==
+          0) << 2);  // these values decide whether the kernel has alpha, A, B and C: see operation_of()
     add(small);
   };
 }
 
-// Returns whether the addresses are clearly valid, so that a call is valid if another call of its form is.
-// Matrices must be present and aligned as TMA requires, other elements must be aligned to their size, and
-// what is written must not overlap anything else, except that D may be C.
+// Returns whether all addresses are obviously valid. Such a call needs no further checks if another call of
+// its form was valid. Matrices must be present and aligned as TMA requires, other operands must be aligned to
+// the size of their elements, and written memory must not overlap any other memory, except that D may be C.
 bool is_plain(const MatmulArguments& p);
 
 }  // namespace ptxbuilder::kernels

@@ -1,9 +1,9 @@
 // The operands that a product may have in addition to A, B and D. Each row of product.def describes one
-// operand. The row determines the fields of GemmOperation and MatmulArguments, the kernel's parameter and how
-// the epilogue uses it, the checks of memory and overlap, the arguments of launches and prepared launches,
-// the field of `ptxb run`, the word in files of tuned tiles, and the float64 reference. It also determines
-// everything for C, Python, PyTorch and XLA, except two things that are written by hand for readability and
-// that tests compare with the table: the field of ptxb_matmul and the parameter of ptxbuilder.matmul().
+// operand. The following are generated from the row: the fields of GemmOperation and MatmulArguments, the
+// kernel's parameter and its use in the epilogue, the checks of memory and overlap, the arguments of launches
+// and prepared launches, the field of `ptxb run`, the word in files of tuned tiles, the float64 reference,
+// and most of the code for C, Python, PyTorch and XLA. Two things are written by hand for readability: the
+// field of ptxb_matmul and the parameter of ptxbuilder.matmul(). Tests compare these two with the table.
 #pragma once
 
 #include <algorithm>
@@ -16,16 +16,21 @@
 
 namespace ptxbuilder::kernels {
 
-// `addend` is GemmOperation::addend(): D's type, or bf16 if D has 8 bits.
+// The types of operands. `addend` stands for GemmOperation::addend(), which is D's type, or bf16 if D has 8
+// bits.
 enum class OperandType : uint8_t { f32, addend, s32, s64 };
 
-// The shapes of operands. `rows` and `columns` have an element for each row or column of each batch;
-// `columns_of_all` are shared by all batches; `elements` are whole matrices; `groups` have a number for each
-// group. If rows are grouped, `rows` are those of one batch, and `columns` and `columns_of_all` belong to
-// each group. For every 128 values of k, `rows_by_k` and `columns_by_k` have a line with a number for each
-// row or column. For every 128 columns, `blocks` have a line with a number for every 128 values of k. For
-// every 64 values of k, `row_blocks` and `column_blocks` have a line of metadata of a sparse A or B
+// The shapes of operands:
+// - `rows` and `columns`: an element for each row or column of each batch.
+// - `columns_of_all`: an element for each column, shared by all batches.
+// - `elements`: an element for each element of D.
+// - `groups`: an element for each group.
+// - `rows_by_k` and `columns_by_k`: a line for every 128 values of k, with an element for each row or column.
+// - `blocks`: a line for every 128 columns, with an element for every 128 values of k.
+// - `row_blocks` and `column_blocks`: a line for every 64 values of k, with the metadata of a sparse A or B
 // (metadata_shape()).
+// If rows are grouped, operands with `rows` have an element for each of the M rows, and operands with
+// `columns` or `columns_of_all` have an element for each column of each group.
 enum class OperandShape : uint8_t {
   one,
   rows,
@@ -41,13 +46,13 @@ enum class OperandShape : uint8_t {
 };
 inline constexpr int kScaleBlock = 128;
 
-// The roles of operands, in the order in which they are applied. Groups determine the range of the sum, a
-// placement determines the matrix of B, a gather the rows of A, a scatter the rows of D that are written, and
-// sparsity the values that are not zero. Block factors multiply the sum of every 128 values of k before it is
-// added up, and factors multiply the sum. Then beta times the residual and the addends are added, and the
-// activation, or its slope at the inputs, is applied. Finally the greatest magnitude is written, and the
-// result is multiplied once more before it is rounded. Operands of all roles except the first six and the
-// last two have gradients.
+// The roles of operands, in the order in which they are applied. `groups` limit the range of rows or of k,
+// `placement` selects the matrix of B, `gather` selects the rows of A, `scatter` selects the rows of D, and
+// `sparsity` tells which values are stored. A `block_factor` multiplies the sum of every 128 values of k, and
+// a `factor` multiplies the total sum. Then beta times the `residual`, and each `addend`, are added. The
+// activation, or its slope at the `inputs`, is applied next. Finally the `greatest` magnitude is written, and
+// the `result_factor` multiplies the result before it is rounded. Operands of all roles except the first six
+// and the last two have gradients.
 enum class OperandRole : uint8_t {
   groups,
   placement,
@@ -62,12 +67,12 @@ enum class OperandRole : uint8_t {
   greatest,
   result_factor
 };
-// Returns whether TMA loads boxes of the operand's lines together with the stages.
+// Returns whether TMA loads operands with this role, in boxes, together with the stages.
 constexpr bool comes_by_tma(OperandRole role) {
   return role == OperandRole::sparsity || role == OperandRole::block_factor;
 }
 
-// The operands of a product other than A, B and D; each is a row of product.def.
+// The operands of a product other than A, B and D. Each enumerator corresponds to a row of product.def.
 enum class ProductOperand : uint8_t {
 #define PTXBUILDER_MATRIX(name, ...) name,
 #define PTXBUILDER_VECTOR(name, ...) name,
@@ -86,14 +91,14 @@ struct ProductOperandRow {
 
   constexpr bool is_matrix() const { return shape == OperandShape::elements; }
   constexpr bool is_written() const { return role == OperandRole::greatest; }
-  // Returns the number of the operand's elements, without gaps, for `m` rows of `n` sums over `k`. With
-  // `grouped_rows`, batches are groups of the `m` rows.
+  // Returns how many elements the operand has in a product of `m` rows and `n` columns, with sums over `k`
+  // values. If `grouped_rows`, `batches` is the number of groups into which the `m` rows are divided.
   int64_t count(int64_t m, int64_t n, int64_t k, int64_t batches, bool grouped_rows = false) const {
     const auto [lines, length] = of_batch(m, n, k);
     return lines * length * (is_by_batch(grouped_rows) ? batches : 1);
   }
-  // The elements of a batch, in lines of equal length. There is one line, except for matrices and for shapes
-  // with several lines along k.
+  // The elements of a batch, as lines of equal length. Only matrices, block factors and metadata have more
+  // than one line.
   struct Lines {
     int64_t lines, length;
     Lines(int64_t lines, int64_t length) : lines(lines), length(length) {}
@@ -160,8 +165,8 @@ struct ProductOperandRow {
     }
     return (own * m + row) * n + column;
   }
-  // Returns the position of the block factor for a row and column of a batch, at `depth`, a multiple of 128,
-  // along `k`: the line, counted over all lines, and the element of the line.
+  // Returns the position of the block factor for a row and a column of a batch: its line, counted over all
+  // batches, and its element within the line. `depth` is the position along k, a multiple of 128.
   struct Place {
     int64_t line, element;
   };
@@ -174,7 +179,7 @@ struct ProductOperandRow {
   }
 };
 
-// The rows are in the order of ProductOperand.
+// The rows of product.def, in the order of ProductOperand.
 inline constexpr std::array product_operands = {
 #define PTXBUILDER_MATRIX(name, shown, word, role, meaning)                                     \
   ProductOperandRow{                                                                            \
@@ -190,11 +195,11 @@ static_assert(std::ranges::none_of(product_operands, [](const ProductOperandRow&
   return row.shape == OperandShape::one && row.type != OperandType::f32;
 }));
 
-// The number of operands that are matrices.
+// Number of rows that describe matrices.
 inline constexpr size_t product_matrices = static_cast<size_t>(
     std::ranges::count_if(product_operands, [](const ProductOperandRow& row) { return row.is_matrix(); }));
 
-// An array that is indexed with a ProductOperand.
+// An array indexed by ProductOperand.
 template <class T>
 struct ByOperand : std::array<T, product_operands.size()> {
   using Base = std::array<T, product_operands.size()>;

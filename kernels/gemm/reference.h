@@ -1,4 +1,4 @@
-// Computes the expected result of a matrix product, in float64, which kernels are checked against.
+// Computes the expected result of a matrix product in float64, to check kernels against.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace ptxbuilder::kernels {
 
-// The lengths and strides of one dot product: sum over k of a[i a_row + k a_step] b[j b_row + k b_step],
-// where `a` and `b` begin at their starts.
+// The length and the strides of one dot product, the sum over k of a[a_start + i a_row + k a_step] b[b_start
+// + j b_row + k b_step].
 struct DotProduct {
   size_t k;
   size_t a_row, a_step, b_row, b_step;
@@ -20,7 +20,7 @@ struct DotProduct {
 };
 
 struct Dot {
-  double sum, magnitude;  // sum of the products; sum of their absolute values
+  double sum, magnitude;  // sum of the products, and sum of their absolute values
 };
 
 inline Dot dot_product(const command::Tensor& a, const command::Tensor& b, size_t i, size_t j,
@@ -34,8 +34,8 @@ inline Dot dot_product(const command::Tensor& a, const command::Tensor& b, size_
   return dot;
 }
 
-// Adds up the products, with a factor for every 128 values of k: `factor` is called with `depth`, the first
-// of these values.
+// Returns a dot product in which every 128 values of k have a factor. `factor` is called with `depth`, the
+// first of the 128 values.
 inline Dot scaled_dot_product(const command::Tensor& a, const command::Tensor& b, size_t i, size_t j,
                               DotProduct p, const std::function<double(size_t depth)>& factor) {
   Dot all = {0, 0};
@@ -52,8 +52,8 @@ inline Dot scaled_dot_product(const command::Tensor& a, const command::Tensor& b
   return all;
 }
 
-// Multiplies contiguous rows of f32 numbers, which represent the values of every input type exactly. Vectors
-// of two doubles exist on every x86-64 and aarch64 processor.
+// Returns the dot product of two contiguous rows of f32 numbers; f32 represents the values of every input
+// type exactly. The code uses vectors of two doubles, which every x86-64 and aarch64 processor supports.
 inline Dot dot_product(const float* a, const float* b, size_t k) {
   using Pair [[gnu::vector_size(16)]] = double;
   constexpr size_t kPairs = 4;
@@ -79,14 +79,14 @@ inline Dot dot_product(const float* a, const float* b, size_t k) {
   return dot;
 }
 
-// The dot products of a matrix product, for consecutive batches. A run that verifies results reads all
-// elements once, before the first product, unless the matrices are too large.
+// Computes the dot products of a batched matrix product. If the run verifies results, all elements are
+// converted to f32 once, in the constructor, unless the matrices are too large.
 class DotProducts {
  public:
   DotProducts(const command::Run& run, const command::Tensor& a, const command::Tensor& b, size_t m, size_t n,
               size_t batches, const DotProduct& first)
       : a_(a), b_(b), m_(m), n_(n), first_(first) {
-    constexpr size_t kMost = 1 << 26;  // the most elements of both matrices
+    constexpr size_t kMost = 1 << 26;  // limit for the elements of A and B together
     if (!run.verifies() || (m + n) * first.k * batches > kMost) return;
     rows_a_ = rows(a, m, batches, first.a_row, first.a_step);
     rows_b_ = rows(b, n, batches, first.b_row, first.b_step);
@@ -117,18 +117,18 @@ class DotProducts {
   const command::Tensor &a_, &b_;
   size_t m_, n_;
   DotProduct first_;
-  std::vector<float> rows_a_, rows_b_;  // empty if the elements were not read in advance
+  std::vector<float> rows_a_, rows_b_;  // empty if the elements were not converted in the constructor
 };
 
-// Returns the expected value with a tolerance: one rounding to the output's type, plus the loss of the tensor
-// core's f32 accumulation. The tensor core aligns the products of a step to the largest one and truncates
-// them, which is a relative error of about 2^-22 of the sum of magnitudes for each of k / 16 steps; 2^-20 of
-// the total sum bounds the errors seen with random data.
+// Returns the expected value and its tolerance: one rounding to the output's type, plus the error of the
+// tensor core's f32 accumulation. The tensor core aligns the products of a step to the largest product and
+// truncates them. Each of the k / 16 steps thus loses about 2^-22 of its sum of magnitudes; for random data,
+// 2^-20 of the total sum of magnitudes bounds the observed errors.
 inline command::Expected expected_of(const Dot& d, DType output) {
   return {d.sum, unit_roundoff(output) * std::abs(d.sum) * 1.01 + 0x1p-20 * d.magnitude};
 }
 
-// A number, with the error that the GPU's result may have.
+// A number, and how far the GPU's result may deviate from it.
 struct Approximate {
   double value, lost;
 };
@@ -137,14 +137,14 @@ namespace detail {
 
 inline constexpr double kGelu = 1.5957691216057308;  // 2 sqrt(2 / pi)
 inline double logistic(double x) { return 1 / (1 + std::exp(-x)); }
-// Returns the slope of x s(x), where s is logistic() of a function whose slope is `inner`.
+// Returns the slope of x s(x) at x, given s = logistic(f(x)) and the slope `inner` of f at x.
 inline double slope_of_gate(double x, double s, double inner) { return s + x * s * (1 - s) * inner; }
 
 struct ActivationReference {
   double (*value)(double x);
   double (*slope)(double x);
 
-  // Returns the error that an error of x causes, plus the error of the hardware's approximations.
+  // Returns a bound for how far value() deviates if x deviates by up to x.lost.
   double lost_of(const Approximate& x) const {
     const double y = value(x.value);
     return std::max(
@@ -165,17 +165,18 @@ inline const detail::ActivationReference& reference_of(Activation activation) {
   return detail::activation_references[static_cast<size_t>(activation)];
 }
 
-// Returns the share of a sum of magnitudes that the tensor core may lose: see expected_of(). 8-bit types keep
-// about 14 bits, which causes a loss at every step of 32 or, with promotion, within every 128 values of k.
+// Returns the share of the sum of magnitudes that the tensor core may lose (see expected_of()). For 8-bit
+// floats, the tensor core adds with about 14 bits. With promotion the loss is limited to sums of 128 values
+// of k; otherwise every step of 32 values adds to it.
 inline double lost_share(const GemmOperation& o) {
   if (is_int8(o.a)) return 0;
   if (size_of(o.a) == 1) return o.promotes() ? 0x1p-12 : 0x1p-10;
   return 0x1p-20;
 }
 
-// Returns the activation's input. `value` returns the element of an operand of product.def for the current
-// row and column. Each factor adds one rounding in f32. The epilogue's arithmetic and the hardware's
-// approximations are within a few units in the last place of f32.
+// Returns the input of the activation. `value` must return an operand's element for the current row and
+// column. Each factor adds one rounding in f32. The epilogue's arithmetic and the hardware's approximations
+// are accurate to a few units in the last place of f32.
 inline Approximate input_of(const GemmOperation& o, const Dot& dot, double alpha, double beta,
                             const std::function<double(const ProductOperandRow&)>& value) {
   double factor = o.alpha ? alpha : 1, added = 0;
@@ -190,7 +191,7 @@ inline Approximate input_of(const GemmOperation& o, const Dot& dot, double alpha
   return {x, std::abs(factor) * dot.magnitude * lost_share(o) + in_epilogue};
 }
 
-// Returns the activation's value, or the result of its backward pass, which uses its slope at `inputs`.
+// Returns the activation's value at x or, in the backward pass, x times the activation's slope at `inputs`.
 inline Approximate output_of(const GemmOperation& o, const Approximate& x, double inputs) {
   const detail::ActivationReference& f = reference_of(o.activation);
   if (!o.has_slope()) return {f.value(x.value), f.lost_of(x)};
@@ -203,8 +204,8 @@ inline Approximate output_of_gate(const GemmOperation& o, const Approximate& gat
   return {open * x.value, f.lost_of(gate) * (std::abs(x.value) + x.lost) + std::abs(open) * x.lost};
 }
 
-// Returns y times `factor`, which scales D, rounded; the error includes half the gap between the smallest
-// numbers of a type.
+// Returns y times `factor` (the scale of D), clamped for 8-bit floats. The tolerance includes one rounding to
+// D's type, and half the gap between the smallest numbers of this type.
 inline command::Expected rounded(const GemmOperation& o, const Approximate& y, double factor) {
   double value = y.value * factor;
   if (is_fp8(o.d)) value = std::clamp(value, -greatest(o.d), greatest(o.d));

@@ -10,7 +10,8 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The most bytes of gathered rows: each thread holds a row number for every 16 pieces of 16 bytes.
+// Maximum number of bytes of gathered rows in a stage. Each thread holds the number of every row that it
+// copies.
 constexpr int kMostGathered = 256 * 128;
 
 std::string refusal_of_scales(const GemmOperation& o) {
@@ -77,7 +78,8 @@ std::string refusal_of_scatter(const GemmOperation& o) {
   return "";
 }
 
-// Threads of each CTA copy rows of A to the addresses from which wgmma reads them, so CTAs can share only B.
+// Threads that gather rows of A copy them only into the shared memory of their own CTA, so the CTAs of a
+// cluster can share only B.
 std::string refusal_of_gather(const GemmOperation& o, const GemmTile& t) {
   if (!o.gathers()) return "";
   const int bytes = t.bk * size_of(o.a);
@@ -97,8 +99,8 @@ std::string refusal_of_gather(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
-// An operand that is stored along k has a panel in shared memory for each element of the second mode, and the
-// panel's swizzle spans the elements of the first mode.
+// A k-major operand with several modes of k has a panel in shared memory for each element of the second mode.
+// A row of a panel holds elements along the first mode, so their number determines the panel's swizzle.
 std::string refusal_of_k_box(const GemmOperation& o) {
   if (o.k_box == 0) return "";
   const int bytes = o.k_box * size_of(o.a);
@@ -114,7 +116,8 @@ std::string refusal_of_k_box(const GemmOperation& o) {
   return "";
 }
 
-// The epilogue identifies an element by its row and column in the entire product, which modes do not have.
+// The epilogue finds an operand's elements by row and column of the product; a D with several modes does not
+// have these.
 std::string refusal_of_modes(const GemmOperation& o) {
   if (!o.d_has_modes()) return "";
   for (const ProductOperandRow& row : product_operands)
@@ -136,7 +139,8 @@ std::string refusal_of_modes(const GemmOperation& o) {
   return "";
 }
 
-// A window's channels must be contiguous, and the windows of a tile follow each other in the images.
+// The channels of a window must be contiguous, and the windows of a tile must follow each other in the
+// images.
 std::string refusal_of_windows(const GemmOperation& o) {
   if (o.windows == WindowsOf::none) return "";
   const bool of_a = o.windows == WindowsOf::a;
@@ -151,7 +155,7 @@ std::string refusal_of_windows(const GemmOperation& o) {
   return "";
 }
 
-// Each CTA loads the pixels of a tile separately, and the channels must end at the end of a stage.
+// Each CTA loads the pixels of its tile by itself, and the channels of a tap must fill whole stages.
 std::string refusal_of_windows(const GemmOperation& o, const GemmTile& t) {
   if (o.windows == WindowsOf::none) return "";
   if (t.bk * size_of(o.a) != 128)
@@ -211,7 +215,8 @@ std::string refusal_of_sparse(const GemmOperation& o) {
   return "";
 }
 
-// Returns which property of the tile cannot be combined with boxes that extend over two modes.
+// Returns a text that names a property of the tile that boxes over two modes do not allow; empty if there is
+// none.
 std::string refusal_of_boxes(const GemmOperation& o, const GemmTile& t) {
   if (o.m_box == 0 && o.n_box == 0) return "";
   if (t.swapped)
@@ -233,7 +238,7 @@ std::string refusal_of_boxes(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
-// Returns which property of the tile cannot be combined with block scales.
+// Returns a text that names a property of the tile that block scales do not allow; empty if there is none.
 std::string refusal_of_scales(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_block_scales()) return "";
   if (t.swapped)
@@ -253,7 +258,7 @@ std::string refusal_of_scales(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
-// Returns which property of the tile cannot be combined with packed weights.
+// Returns a text that names a property of the tile that packed weights do not allow; empty if there is none.
 std::string refusal_of_packed(const GemmOperation& o, const GemmTile& t) {
   if (!o.packed.is_packed()) return "";
   if (!t.swapped)
@@ -276,7 +281,7 @@ std::string refusal_of_packed(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
-// The tensor cores require the sparse matrix to be the operand along a tile's rows.
+// Tensor cores accept a sparse matrix only as the operand along a tile's rows.
 std::string refusal_of_sparse(const GemmOperation& o, const GemmTile& t) {
   if (o.a_metadata && t.swapped)
     return "rows of a tile cannot run along n with a sparse A, which must be its rows: use no swap";
@@ -402,8 +407,8 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                                         : o.promotes()       ? rows * t.bn
                                                              : 0)) /
                         128;
-  // A consumer needs this many registers in addition to the sums, and more if it adds up sums with other
-  // CTAs.
+  // Registers that a thread of a consumer needs in addition to its sums; it needs more if it adds up sums
+  // with other CTAs.
   const int beside = t.split_last > 1 ? 80 : o.packed.is_packed() ? 72 : o.has_block_scales() ? 32 : 40;
   const int room = role_registers(t.consumers, o.has_groups(), o.gathers()).consumer - beside;
   if (registers > room)
@@ -412,7 +417,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                     "use fewer columns or more consumers",
                     rows, t.bn, o.promotes() ? ", twice," : "", registers, t.consumers,
                     t.split_last > 1 ? " with a split of the last tiles" : "", room));
-  // This check precedes any multiplication by bk, so that byte counts fit an int.
+  // This check comes before any multiplication by bk, so that byte counts fit in an int.
   const int most_depth = hopper::shared_bytes / ((t.bm + t.bn) * size_of(o.a));
   if (t.bk > most_depth)
     return refuse(
@@ -428,7 +433,8 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
     if (8 * t.split_k > t.bn)
       return refuse(
           fmt::format("{} columns divided by {}; each CTA must add up at least 8", t.bn, t.split_k));
-    // The reason is the same as with `inside`: the second sum may read what the first one stored.
+    // Two CTAs compute and store the shared columns, so the second epilogue could read values that the first
+    // one has stored.
     if (parts_overlap(t) && (o.beta || o.user_epilogue || o.scatters()))
       return refuse(
           fmt::format("{} columns divided by {}, so that two CTAs store some of them; with C, a user's "
@@ -453,8 +459,8 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
     if (t.ctas_per_sm > 1)
       return refuse("a split of the last tiles cannot be used with several CTAs on an SM: use one of them");
   }
-  // Rows of 128 B, or of a narrower swizzle if the operand is not k-major, must begin at a multiple of their
-  // size.
+  // Each CTA's share of an operand must begin at a multiple of the operand's swizzle pattern in shared
+  // memory.
   struct Share {
     int extent, ctas;
     bool k_major;

@@ -1,11 +1,12 @@
-// Describes combinations that an operation, or a tile for it, does not support.
+// Explains why an operation, or a tile for an operation, is not supported.
 #pragma once
 
 #include "kernels/gemm/config.h"
 
 namespace ptxbuilder::kernels {
 
-// Return what cannot be combined, and what to change; empty if everything can be combined.
+// These functions return a text that names what cannot be combined and what to change. The text is empty if
+// the operation, or the operation with the tile, is supported.
 std::string refusal_of(const GemmOperation& operation);
 std::string refusal_of(const GemmOperation& operation, const GemmTile& tile);
 

@@ -13,7 +13,7 @@ int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t least(int64_t a, int64_t b) { return std::min(a, b); }
 int64_t greatest(int64_t a, int64_t b) { return std::max(a, b); }
 
-// A number of a launch in the form of a rule: a product, a quotient, a call, a name or a number.
+// A number of a launch, expressed as the text of a rule: a product, a quotient, a call, a name or a number.
 struct RuleText {
   std::string text;
 
@@ -45,8 +45,8 @@ Number clusters_at_once(int ctas, const Number& multiprocessors) {
                                           Number(int64_t{hopper::multiprocessors}));
 }
 
-// Returns the grid, in numbers or as the text of rules. With groups of rows, each group, and the rows that
-// belong to none, may have a block of tiles that is not full.
+// Returns the grid as numbers or as rules, depending on `Number`. With groups of rows, each group, and the
+// rows in no group, may end with a partly filled block of tiles.
 template <class Number>
 std::array<Number, 2> grid_of(const GemmTile& t, const Number& m, const Number& n, const Number& batches,
                               const Number& multiprocessors, bool grouped_rows) {
@@ -67,24 +67,25 @@ std::array<Number, 2> grid_of(const GemmTile& t, const Number& m, const Number& 
   return {clusters * number(t.cluster_m), number(t.cluster_n)};
 }
 
-// The most tiles that are divided among one more CTA than there are tiles; with more tiles, whole tiles take
-// little longer.
+// The maximum number of tiles that are divided among one CTA more than there are tiles. Dividing more tiles
+// than this among one more CTA would save little time.
 constexpr int kMostTogether = 4;
 
 int64_t either(bool condition, int64_t a, int64_t b) { return condition ? a : b; }
 u32 either(pred condition, u32 a, u32 b) { return select(condition, a, b); }
 u32 least(u32 a, u32 b) { return min(a, b); }
 
-// Describes how `all` CTAs divide the remaining tiles, which are fewer than the CTAs, in host or device
-// numbers.
+// The division of the tiles that remain when there are fewer tiles than CTAs: the number of groups, and the
+// numbers of tiles and CTAs in each group. `Number` is a host or a device type.
 template <class Number>
 struct Shares {
   Number groups, tiles, ctas;
 };
 
-// Returns the shares: several CTAs for each tile, as many as the number of CTAs allows. If that is fewer than
-// two, one more CTA than there are tiles divides them, unless there are too many tiles. Each CTA has at least
-// one stage of each of its tiles.
+// Divides `rest` tiles among `all` CTAs. Normally each group is one tile, divided among as many CTAs as are
+// available, up to `split`. If fewer than two CTAs per tile are available, each group consists of several
+// tiles, divided among one more CTA than there are tiles; if that would take more than kMostTogether tiles,
+// tiles are not divided. Each CTA receives at least one stage of each of its tiles.
 template <class Number>
 Shares<Number> shares_of(const Number& rest, const Number& all, const Number& depth, int split) {
   const Number one(1), some = either(rest > 0, rest, one);
@@ -112,12 +113,13 @@ GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int
   const auto [x, y] = grid_of(t, m, n, batches, int64_t{multiprocessors}, grouped_rows);
   GemmGrid grid = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(t.split_k)};
   if (t.split_last == 1 || x == 0) return grid;
-  // If clusters have parts of two blocks of tiles, two clusters pass on sums for each of these blocks.
+  // If clusters process parts of two blocks, every block takes two places for sums. Otherwise every cluster
+  // takes one.
   const int64_t blocks = quotient_up(quotient_up(t.swapped ? n : m, t.bm), t.cluster_m) *
                          quotient_up(quotient_up(t.swapped ? m : n, t.bn), t.cluster_n) * batches;
   const int64_t clusters = x / t.cluster_m;
-  const int64_t rest = grouped_rows ? clusters : blocks % clusters;  // with groups, only the device knows the
-                                                                     // number
+  const int64_t rest =
+      grouped_rows ? clusters : blocks % clusters;  // with groups, the number is known only on the device
   grid.places = static_cast<uint32_t>(std::max(clusters, 2 * rest) * t.cluster_m * t.cluster_n);
   return grid;
 }
@@ -135,7 +137,8 @@ size_t gemm_workspace_bytes(const GemmTile& t, const GemmGrid& grid) {
                           static_cast<int>(grid.places));
 }
 
-// Copies move units of 16 bytes along the innermost dimension of their tensor.
+// A tile that is moved back must begin at a multiple of 16 bytes along the innermost dimension of a tensor,
+// since TMA copies units of 16 bytes.
 TileScheduler::Axis TileScheduler::axis(const GemmOperation& o, const GemmTile& t, u32 extent, bool rows) {
   const bool along_m = rows != t.swapped;
   const bool k_major = along_m ? o.a_k_major : o.b_k_major;
@@ -198,9 +201,9 @@ Work TileScheduler::work_at(const TileIndex& at, u32 first, u32 last) const {
           std::nullopt};
 }
 
-// Blocks of a group of rows run along y if the tile is swapped, and otherwise along x. Blocks with the same
-// columns of B follow each other, so that each part of B, which is larger than L2, is loaded from memory only
-// once.
+// The blocks of a group of rows are numbered along y if the tile is swapped, and along x otherwise. Blocks
+// that use the same columns of B are adjacent in time: B may be larger than L2, and each part of it should be
+// loaded from memory only once.
 Work TileScheduler::work_of_rows(u32 number, const GroupPart& part) const {
   const Axis &along = groups_along_y_ ? y_ : x_, &across = groups_along_y_ ? x_ : y_;
   const u32 rows = blocks_of_rows(part.end - part.begin);
@@ -228,8 +231,8 @@ u32 TileScheduler::blocks_across() const {
 void TileScheduler::tiles_of_groups(Turn turn, const Body& body) const {
   const int cm = tile_.cluster_m;
   const u32 first = cm == 1 ? ctaid_x() : ctaid_x() / cm, step = cm == 1 ? nctaid_x() : nctaid_x() / cm;
-  // Tiles of one group take equally long, but tiles of different groups do not. Each group therefore has its
-  // own raster, so that all CTAs get about the same number of tiles from each group.
+  // Tiles of the same group take equally long, but tiles of different groups do not. Therefore each group has
+  // its own raster, so that all CTAs get about the same number of tiles from each group.
   const auto walk_k = [&](const Body& each) {
     const u32 rows = ceil_div(batch_rows_, cm), cols = ceil_div(cols_, tile_.cluster_n),
               of_group = rows * cols;
@@ -282,8 +285,8 @@ void TileScheduler::tiles_of_groups(Turn turn, const Body& body) const {
   groups_->each(turn, batched_ ? GroupSchedule::Walk(walk_k) : GroupSchedule::Walk(walk_rows), body);
 }
 
-// Divides with split_k: each cluster gets a block of tiles, and each CTA along z gets a share of the block's
-// stages.
+// Determines the work with split_k. Each cluster processes a block of tiles, and each CTA along z processes a
+// share of the block's stages.
 void TileScheduler::share_of_tile(const Body& body) const {
   const u32 rank = cluster_ctaid_z();
   const int cm = tile_.cluster_m, cn = tile_.cluster_n;
@@ -295,7 +298,7 @@ void TileScheduler::share_of_tile(const Body& body) const {
 
 namespace {
 
-// Returns the same as shares_of() in the usual case of few tiles, but without its divisions.
+// Returns shares_of(rest, all, depth, split), but avoids its divisions in the usual case of few tiles.
 Shares<u32> device_shares(u32 rest, u32 all, u32 depth, int split) {
   Var<u32> groups(rest), tiles(1), ctas(min(depth, u32(static_cast<uint32_t>(split))));
   if_(rest > all / split, [&] {
@@ -311,12 +314,13 @@ Shares<u32> device_shares(u32 rest, u32 all, u32 depth, int split) {
 
 u32 TileScheduler::cta_in_cluster() const { return cluster_ctaid_y() * tile_.cluster_m + cluster_ctaid_x(); }
 
-// Divides the last tiles: first come whole tiles, and then this CTA's share of a group, which begins in one
-// tile and may end in the next. The tiles of a group are as far apart as there are groups, so that tiles that
-// are read at the same time are adjacent; the last groups may lack their last tile. If two CTAs divide a
-// tile, the one whose share continues in the next tile passes its sums on, and the other one completes the
-// tile. The shares are computed where they are needed, because the producer has few registers. With clusters,
-// all this applies to clusters and their CTAs' blocks of tiles: each CTA adds up sums with its counterparts.
+// Determines the work with split_last. The CTA first processes complete tiles, and then its share of a group,
+// which begins in one tile and may end in the next. Tile i of group g is the remaining tile i * groups + g,
+// so that tiles read at the same time are adjacent; the last groups may lack their last tile. If the share of
+// one of two CTAs continues in the next tile, this CTA passes its sums on, and the other CTA completes the
+// tile. The shares are computed inside the loop, because the producer has few registers. With clusters, a
+// cluster takes the place of a CTA, and a block of tiles the place of a tile; each CTA adds up sums with the
+// corresponding CTAs of other clusters.
 void TileScheduler::tiles_and_shares(const std::function<u32()>& total_of,
                                      const std::function<Work(u32 number, u32 first, u32 last)>& work_of,
                                      const Body& body) const {
@@ -340,8 +344,8 @@ void TileScheduler::tiles_and_shares(const std::function<u32()>& total_of,
                  const Shares<u32> shares = device_shares(rest, all, depth_, tile_.split_last);
                  const u32 member = id / shares.groups, group = id - member * shares.groups;
                  const pred several = shares.tiles > 1;
-                 const pred behind =
-                     several & (piece.value() == 0) & (member > 0);  // the piece that ends a tile comes first
+                 const pred behind = several & (piece.value() == 0) &
+                                     (member > 0);  // the piece that ends a tile is processed first
                  const u32 tile = select(several, member - u32(behind), u32(0));
                  const u32 stages = shares.tiles * depth_, least_share = stages / shares.ctas,
                            more = stages - least_share * shares.ctas;

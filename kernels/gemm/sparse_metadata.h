@@ -1,4 +1,4 @@
-// The metadata of a sparse A or B in gemm(). It is loaded with the stages of the ring.
+// The metadata of a sparse A or B in gemm(). TMA loads it together with the operands' stages.
 #pragma once
 
 #include <vector>
@@ -18,25 +18,25 @@ class SparseMetadata {
                        {t.bk / kSparseBlock, t.bm / kSparseBlock * kSparseBlockWords, kSparseBlockWords},
                        SwizzleNone, t.stages, "metadata")) {}
 
-  // Returns the tile of a stage other than A and B.
+  // Returns the tile that holds the metadata of a stage.
   const SharedTile& tile() const { return tile_; }
 
-  // Loads the metadata for the rows of a tile that begin at `row`, and for the values of k that begin at
-  // `depth`. `outer` are the coordinates that follow those of a word.
+  // Loads the metadata of the tile that begins at row `row` and, along k, at `depth`. `outer` holds the
+  // coordinates that follow those of a word within a matrix.
   void load(const Stage& s, u32 depth, u32 row, const std::vector<u32>& outer) const {
     std::vector<u32> at = {word(row), depth / kSparseBlock};
     at.insert(at.end(), outer.begin(), outer.end());
     tma_load(tile_[s], map_, at);
   }
 
-  // Returns the values of `count` rows of the tile, beginning at `row`, with their metadata.
+  // Combines `values`, which are `count` rows of the tile beginning at `row`, with their metadata.
   SparseTile of(const TileView& values, const Stage& s, u32 row, int count) const {
     const int words = count / kSparseBlock * kSparseBlockWords;
     return {values, words == tile_.cols() ? tile_[s] : tile_[s].cols(word(row), words)};
   }
 
  private:
-  // Returns the first word of the block that begins with a row.
+  // Returns the number of the first metadata word for the block that begins with row `row`.
   static u32 word(u32 row) { return row / kSparseBlock * kSparseBlockWords; }
 
   TensorMap map_;

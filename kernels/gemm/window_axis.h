@@ -1,4 +1,4 @@
-// The windows of an operand in gemm(): the positions of their pixels in the images.
+// Locates the pixels of windows in the images, for an operand of gemm() that consists of windows.
 #pragma once
 
 #include <array>
@@ -10,14 +10,13 @@
 
 namespace ptxbuilder::kernels {
 
-// Converts the number of a window into the coordinates of its pixels, with the parameters that gemm() has for
-// windows.
+// Converts the number of a window into the coordinates of its pixels, using gemm()'s parameters for windows.
 class WindowAxis {
  public:
-  // Reads the parameters.
   explicit WindowAxis(const GemmParameters& p) : along_{Along(p, "w"), Along(p, "h")} {}
 
-  // Returns the coordinates of a window's first pixel: along w, along h, and the image.
+  // Returns the coordinates of a window's first pixel: its position along w, its position along h, and its
+  // image.
   std::vector<u32> at(u32 window) const {
     std::vector<u32> all;
     for (const Along& d : along_) {
@@ -28,7 +27,7 @@ class WindowAxis {
     all.push_back(window);
     return all;
   }
-  // Returns the offsets from a window's first pixel to the pixel of the taps along w and h.
+  // Returns the offsets, along w and h, from a window's first pixel to the pixel of the given taps.
   Im2colOffsets offsets(const std::array<u32, 2>& taps) const {
     Im2colOffsets all;
     for (size_t d = 0; d < taps.size(); ++d) all.along.push_back(along_[d].tap + taps[d] * along_[d].spread);

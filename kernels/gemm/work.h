@@ -1,4 +1,4 @@
-// The next work of a CTA in a matrix product.
+// A piece of a CTA's work in a matrix product.
 #pragma once
 
 #include <optional>
@@ -8,17 +8,17 @@
 
 namespace ptxbuilder::kernels {
 
-// A group of rows or of k, which may be empty.
+// The range of rows, or of k, that a group covers. It may be empty.
 struct GroupPart {
   u32 begin, end;
 };
 
-// A tile, or some of its stages.
+// A tile of the output, or some of its stages along k.
 struct Work {
-  u32 x, y;                  // where the tile begins in the output: x along wgmma's rows, y along its columns
-  std::optional<u32> batch;  // with groups: the group, or the number of groups for rows that are in no group
-  u32 first, last;           // the stages from `first` to `last` - 1; with split_k there may be none
-  std::optional<TileParts> parts = {};  // with split_last: which CTAs have the tile's other stages
+  u32 x, y;                  // origin of the tile in the output: x is along wgmma's rows, y along its columns
+  std::optional<u32> batch;  // with groups, the group; for rows in no group, the number of groups
+  u32 first, last;           // stages `first` to `last` - 1; with split_k there may be none
+  std::optional<TileParts> parts = {};  // with split_last, the CTAs that process the other stages
   std::optional<GroupPart> group = {};
 };
 
