@@ -26,7 +26,7 @@ RowOperation all_reduce_rms_norm() {
 
 Kernel all_reduce_norm(const RowProblem& problem, int ranks, Where where) {
   const DType type = *problem.types[0];
-  std::optional<NamedBarrier> meeting;  // a barrier of the CTA's threads
+  std::optional<NamedBarrier> meeting;  // barrier for the threads of the CTA
   const auto memory_of = [](int rank) { return fmt::format("memory_{}", rank); };
   const auto declare = [&](Kernel& k, Parameters& p) {
     k.cooperative();
@@ -59,7 +59,7 @@ Kernel all_reduce_norm(const RowProblem& problem, int ranks, Where where) {
         const auto weight = threads.columns("weight", 1);
         Var<pred> waits(pred(true));
         threads.for_each([&](Row& row) {
-          std::optional<Numbers> residual;  // loaded before the wait
+          std::optional<Numbers> residual;  // the residual is loaded before the wait
           if (row.has("residual")) residual = row.load("residual");
           if_(waits.value(), [&] {
             exchange.wait(tid_x());

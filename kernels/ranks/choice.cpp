@@ -10,21 +10,21 @@ namespace {
 
 int64_t quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Returns the number of stages that fit in addition to the buffers of the epilogue and of the rows that are
-// sent.
+// Returns the number of stages that fit in shared memory, in addition to the buffers of the epilogue and of
+// RowCopies.
 int stages_of(const RankedTile& t) {
   constexpr int kOther = 34 * 1024, kMost = 8;
   return std::min(kMost, (hopper::shared_bytes - kOther) / ((t.bm + t.bn) * 128));
 }
 
-// Returns the predicted time, in microseconds.
+// Returns the predicted time in microseconds.
 double time_of(RankedForm form, const RankedTile& t, int64_t rows, int64_t n, int64_t k,
                int multiprocessors) {
-  constexpr double kClock = 1531;             // MHz; at this clock, 128 x 256 tiles reach 745 TFLOP/s in bf16
-  constexpr double kElements = 32;            // elements of D that one clock of a step's products covers
-  constexpr double kBetween = 115;            // clocks between two steps
-  constexpr double kLatency = 1342;           // clocks of a load, which are divided among the stages
-  constexpr double kTile = 2;                 // microseconds for the first loads and the epilogue of a tile
+  constexpr double kClock = 1531;    // MHz; at this clock, 128 x 256 tiles reach 745 TFLOP/s in bf16
+  constexpr double kElements = 32;   // elements of D for which a step takes one clock
+  constexpr double kBetween = 115;   // clocks between two steps
+  constexpr double kLatency = 1342;  // latency of a load in clocks; it is divided by the number of stages
+  constexpr double kTile = 2;        // microseconds for the first loads and the epilogue of a tile
   constexpr double kL2 = 9e6, kLink = 360e3;  // bytes per microsecond
   const int64_t of_rank = rows_of_rank(form, t, rows),
                 clusters = quotient(quotient(of_rank, t.bm), t.cluster) * quotient(n, t.bn) * t.ranks;

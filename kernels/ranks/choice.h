@@ -1,4 +1,4 @@
-// Chooses the tile of a multi-GPU product that suits its size.
+// Chooses the tile of a multi-GPU product.
 #pragma once
 
 #include <vector>
@@ -7,12 +7,12 @@
 
 namespace ptxbuilder::kernels {
 
-// Returns all tiles that may be chosen for a product. `fixed` determines the types and the number of ranks.
+// Returns the tiles that may be chosen for a product. Types and the number of ranks are those of `fixed`.
 std::vector<RankedTile> ranked_tiles(RankedForm form, const RankedTile& fixed, int64_t rows, int64_t n);
 
-// Returns the tile that is fastest on a device with `multiprocessors` SMs, according to a simple model: waves
-// of tiles, each limited by tensor cores or by L2, and the bytes that cross NVLink. Returns `fixed` if there
-// are no tiles because the exchange memory has too few words.
+// Returns the tile that is predicted to be the fastest on a device with `multiprocessors` SMs. The model is
+// simple: it counts waves of tiles, whose speed tensor cores or L2 limit, and bytes that cross NVLink.
+// Returns `fixed` if there are no tiles because the exchange memory has too few words.
 RankedTile ranked_choice(RankedForm form, const RankedTile& fixed, int64_t rows, int64_t n, int64_t k,
                          int multiprocessors);
 

@@ -3,8 +3,8 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// Returns a word. The load is relaxed, so that later loads do not wait for it; the previous launch has
-// already ended.
+// Returns the value of a word. A relaxed load suffices, since the previous launch has already ended, and
+// later loads need not wait for it.
 u32 value_at(gptr<u32> word) {
   Var<u32> value(0);
   ptx("ld.relaxed.gpu.global.u32 {value:=u32}, [{word:gmem}];", {{"value", value}, {"word", gmem(word)}});
@@ -15,7 +15,7 @@ u32 value_at(gptr<u32> word) {
 
 RankedCall::RankedCall(gptr<u32> own) : own_(own), number_(value_at(own + kCalls) + 1) {}
 
-// The last thread resets the words to the values that the next call expects.
+// The last thread sets the words to the values that the next call expects.
 void RankedCall::left(uint32_t threads_of_cta, const std::function<void()>& at_end) const {
   const u32 before = atom_acq_rel_gpu_global_add_u32(own_ + kLeft, u32(1));
   if_(before == nctaid_x() * threads_of_cta - 1, [&] {
@@ -35,8 +35,8 @@ gptr<u32> pointer_of(u32 number, const std::vector<gptr<u32>>& pointers) {
 Exchange::Exchange(std::vector<gptr<u32>> of_ranks, u32 rank)
     : of_ranks_(std::move(of_ranks)), rank_(rank), own_(pointer_of(rank, of_ranks_)), call_(own_) {}
 
-// Each rank also signals to itself, so that no pointer depends on the rank's number, which would take
-// registers.
+// Each rank also signals to itself. Otherwise, the set of pointers would depend on the rank's number, which
+// would take registers.
 void Exchange::open() const {
   if_(ctaid_x() == 0, [&] {
     std::vector<SemaphoreSignal> signals;
@@ -61,7 +61,8 @@ void Exchange::wait(u32 block, u32 signals) const {
   Semaphore(own_ + (block + kBlocks), Scope::sys).wait(signals);
 }
 
-// Nobody else waits for the signal, and the next signal belongs to another call, so a plain store removes it.
+// A plain store can remove the signal, because no other thread waits for it and the next signal comes only in
+// another call.
 void Exchange::take(u32 block) const {
   wait(block, u32(1));
   own_[block + kBlocks] = u32(0);

@@ -1,4 +1,4 @@
-// Signals that launches on several ranks exchange through memory that all of them can access.
+// Signals between launches on several ranks, exchanged through memory that all ranks can access.
 #pragma once
 
 #include <functional>
@@ -11,57 +11,60 @@ namespace ptxbuilder::kernels {
 
 inline constexpr int kMostRanks = 64;
 
-// The memory of each rank begins with 4-byte words, which must be zero before its first call: the number of
-// calls that are done, the number of threads that have left the current call, and the signals of other ranks.
+// The size of the area of 4-byte words with which the memory of each rank begins. The words must be zero
+// before the rank's first call. They hold the number of finished calls, the number of threads that have left
+// the current call, and the signals of other ranks.
 inline constexpr uint32_t kExchangeBytes = 256 * 1024;
 
-// A call of a rank. Calls are numbered from 1, and the device counts them, so that a recorded launch may be
-// repeated. All ranks make the same calls in the same order.
+// A call on a rank. Calls are numbered from 1. The device counts them, so that a recorded launch may be
+// repeated. All ranks must make the same calls in the same order.
 class RankedCall {
  public:
-  // Each thread of the CTA must construct this, since the number is read before any CTA leaves. `own` points
-  // to the words of this rank.
+  // Each thread of the CTA must construct this object, because the number of the call must be read before the
+  // call ends. `own` points to the words of this rank.
   explicit RankedCall(gptr<u32> own);
   u32 number() const { return number_; }
-  // Signals that a thread waits for nothing more; `threads_of_cta` threads of each CTA must call this. The
-  // last of all these threads runs `at_end`.
+  // Reports that a thread will not wait for signals any more. `threads_of_cta` threads of each CTA must call
+  // this function, and the last of them, over all CTAs, runs `at_end`.
   void left(uint32_t threads_of_cta = 1, const std::function<void()>& at_end = nullptr) const;
 
  private:
-  static constexpr uint32_t kCalls = 0, kLeft = 1;  // indices of words
+  static constexpr uint32_t kCalls = 0, kLeft = 1;  // indices of the words
 
   gptr<u32> own_;
   u32 number_;
 };
 
-// Exchanges data between ranks in blocks. It uses additional words: for each rank, the number of calls for
-// which the rank's memory was free; for each block, the number of signals that have arrived, which is zero
-// again at the end of a call.
+// Exchanges data between ranks in blocks. It uses additional words. For each rank, a word counts the calls
+// for which this rank's memory was reported free. For each block, a word counts the signals that have
+// arrived; it is zero again at the end of a call.
 class Exchange {
  public:
-  // Each thread of the CTA must construct this, outside roles. `of_ranks` are the words of all ranks.
+  // Each thread of the CTA must construct this object, outside roles. `of_ranks` points to the words of each
+  // rank.
   Exchange(std::vector<gptr<u32>> of_ranks, u32 rank);
 
   static constexpr uint32_t most_blocks() { return kExchangeBytes / 4 - kBlocks; }
 
-  // Signals that this rank's memory is free for the other ranks, because this rank's earlier work no longer
-  // reads it. One thread of each CTA must call this.
+  // Signals to the other ranks that they may write to this rank's memory, because earlier work of this rank
+  // no longer reads it. One thread of each CTA must call this function.
   void open() const;
-  // Waits until the memory of a rank is free.
+  // Waits until rank `rank` has signalled that its memory may be written.
   void wait_until_free(u32 rank) const;
 
-  // signal() reports that this thread's data of a block has arrived at a rank; signal_of() returns the number
-  // of that signal, or kNoSignal. wait() waits until the given number of signals for this rank's block have
-  // arrived; take() waits for one signal, and removes it. Everything that the signalling threads, and the
-  // copies known to them, have stored is visible afterwards.
+  // signal() reports to a rank that this thread's data for a block has arrived. signal_of() returns the
+  // number that identifies the rank and the block; kNoSignal stands for none. wait() waits until `signals`
+  // signals for this rank's block have arrived. take() waits for one signal and removes it. Afterwards, all
+  // data is visible that the signalling threads stored, or that their completed copies wrote, before the
+  // signal.
   static constexpr uint32_t kNoSignal = ~0u;
   static u32 signal_of(u32 to_rank, u32 block) { return to_rank * kMostWords + block; }
   void signal(u32 signal, u32 count = 1) const;
   void wait(u32 block, u32 signals) const;
   void take(u32 block) const;
 
-  // Signals that a thread waits for nothing more; `threads_of_cta` threads of each CTA must call this. After
-  // all of them have left, the signals of the blocks that were waited for are removed.
+  // Reports that a thread will not wait for signals any more. `threads_of_cta` threads of each CTA must call
+  // this function. After all of them have, the signals of the blocks `waited` are removed.
   struct Blocks {
     u32 first, count;
   };
@@ -69,7 +72,7 @@ class Exchange {
 
  private:
   static constexpr uint32_t kMostWords = kExchangeBytes / 4;
-  static constexpr uint32_t kFree = kMostRanks, kBlocks = 2 * kMostRanks;  // indices of words
+  static constexpr uint32_t kFree = kMostRanks, kBlocks = 2 * kMostRanks;  // indices of the words
 
   std::vector<gptr<u32>> of_ranks_;
   u32 rank_;
@@ -77,25 +80,28 @@ class Exchange {
   RankedCall call_;
 };
 
-// Returns the pointer with an index that only the device knows.
+// Returns pointers[number], where `number` is known only on the device.
 gptr<u32> pointer_of(u32 number, const std::vector<gptr<u32>>& pointers);
 
-// Exchanges data if all ranks send to all ranks. They have the same number of CTAs, and each CTA waits for
-// those with its own number. There is an additional word for each CTA of each rank: the last call whose data
-// the CTA has sent. Since every call waits for all ranks, a rank that has received another rank's signal
-// knows that the other has finished the previous call, and may overwrite what that call read. Two places for
-// data, which calls use in turn, are therefore enough, and no signal is needed to free a place.
+// Exchanges data when all ranks send to all ranks. All ranks have the same number of CTAs, and a CTA waits
+// only for CTAs with its own number. For each CTA of each rank, an additional word holds the number of the
+// last call whose data the CTA has sent. Every call waits for all ranks. A signal from a rank therefore
+// implies that the rank has finished its previous call, and the memory that this call read may be
+// overwritten. Thus two places for data, used alternately, are enough, and no signal is needed to free a
+// place.
 class PeerExchange {
  public:
-  // Each thread of the CTA must construct this. `of_ranks` are the words of all ranks.
+  // Each thread of the CTA must construct this object. `own` points to the words of this rank, and `of_ranks`
+  // to those of each rank.
   PeerExchange(gptr<u32> own, std::vector<gptr<u32>> of_ranks, u32 rank);
 
   static constexpr uint32_t most_ctas() { return (kExchangeBytes / 4 - kFirst) / kMostRanks; }
 
-  // Returns which place this call's data uses, 0 or 1.
+  // Returns the place that this call's data uses, 0 or 1.
   u32 place() const { return call_.number() & 1; }
-  // Thread i of the CTA signals to rank i that this CTA's data has arrived there, or waits for the data of
-  // rank i. The CTA's threads synchronize before signal() and after wait().
+  // signal() makes thread i of the CTA signal to rank i that this CTA's data has arrived there. wait() makes
+  // thread i wait for the data of rank i. The caller must synchronize the threads of the CTA before signal()
+  // and after wait().
   void signal(u32 thread) const;
   void wait(u32 thread) const;
   void left() const { call_.left(); }

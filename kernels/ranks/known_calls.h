@@ -1,5 +1,5 @@
-// Calls of multi-GPU operations that were made before. A call that differs from one of them only in
-// addresses, in a number and in the stream skips the checks and the choices.
+// Caches calls of multi-GPU operations. A call that differs from a cached call only in addresses, in one
+// number and in the stream is queued without checking its arguments and choosing its tile again.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace ptxbuilder::kernels {
 
-// The values that may differ between calls of one form: the addresses of tensors and of each rank's exchange
-// memory, and the bits of a number.
+// The values that may differ between calls of the same form: the addresses of tensors, the addresses of each
+// rank's exchange memory, and the bits of a number.
 class RankedSources {
  public:
   static constexpr size_t kMostTensors = 5, kFirstTensor = SourcedArguments::kWorkspace + 1,
@@ -33,8 +33,9 @@ class RankedSources {
   std::array<uint64_t, kFirstMemory + kMostRanks> values_ = {};
 };
 
-// The numbers of words of a form. The words of exchange memory are the same for two calls if the rules of
-// peer_memory.h hold for both or for neither, unless memory is not even.
+// The numbers of words that describe a tensor's memory, and the exchange memory of all ranks, in a form. If
+// is_even_memory() holds for two calls with equal words, the rules of peer_memory.h hold for both calls or
+// for neither.
 inline constexpr size_t kWordsOfView = 2, kWordsOfPeers = 3;
 template <class Word>
 void words_of_view(const Word& word, size_t at, const runtime::View& view) {
@@ -52,7 +53,7 @@ void words_of_peers(const Word& word, size_t at, const Arguments& p) {
 template <size_t words>
 class KnownRankedCalls {
  public:
-  // Queues the call if a call of its form is known, and returns whether it did.
+  // Queues the call if a call of its form is cached. Returns whether it was queued.
   template <class WordsOf>
   bool queue(const std::vector<runtime::View>& memory, const WordsOf& words_of, const RankedSources& sources,
              runtime::Stream stream) {
@@ -60,7 +61,8 @@ class KnownRankedCalls {
     if (known) (*known)(sources, stream);
     return known;
   }
-  // Launches a call that was checked, and stores it if its words describe it.
+  // Launches a call that has been checked. Caches the call if `is_kept`, which must be false if words_of()
+  // does not describe the call completely.
   template <class WordsOf>
   void launch(runtime::LoadedKernel& kernel, const runtime::LaunchOptions& options,
               SourcedArguments& arguments, const WordsOf& words_of, Where where, bool is_kept = true) {

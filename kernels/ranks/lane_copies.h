@@ -1,4 +1,4 @@
-// Copies in global memory that the lanes of a warp make.
+// Copies global memory with the lanes of a warp.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace ptxbuilder::kernels {
 
-// Copies `bytes`, a multiple of 16, with the lanes of a warp; each lane keeps several 16-byte loads in
-// flight.
+// Copies `bytes` bytes, a multiple of 16. All lanes of a warp must call this function. Each lane issues
+// several 16-byte loads before it stores.
 inline void copy_by_lanes(gmem from, gmem to, u32 bytes) {
   constexpr uint32_t kAtOnce = 4, kStep = 32;
   const u32 units = bytes / 16, lane = laneid(), whole = units / (kStep * kAtOnce) * (kStep * kAtOnce);

@@ -1,5 +1,5 @@
-// The consumers' loop in a multi-GPU product: it adds up the sums of a tile, and stores the previous tile
-// during the first steps.
+// The main loop of consumers in a multi-GPU product. It adds up the products of a tile, and stores the
+// previous tile during the first steps.
 #pragma once
 
 #include "ptxbuilder/product/mma.h"
@@ -9,7 +9,8 @@
 
 namespace ptxbuilder::kernels {
 
-// `is_stored`, if given, is called once, a fixed number of steps after the previous tile has been stored.
+// Adds up `depth` stages of `ring` in `sums`, and stores `before`, the previous tile, during the first steps.
+// If given, `is_stored` is called once, a fixed number of steps after the last store was issued.
 inline void ranked_mainloop(Accumulator& sums, Consumer& ring, u32 depth,
                             const std::function<std::pair<TileView, TileView>(const Stage&)>& operands,
                             DeferredStore& before, const std::function<void()>& is_stored = nullptr) {
@@ -30,7 +31,7 @@ inline void ranked_mainloop(Accumulator& sums, Consumer& ring, u32 depth,
     const u32 first = static_cast<uint32_t>(shadows), last = max(depth, first);
     const auto steps = [&](u32 from, u32 to) { for_(from, to, [&](u32) { step([] {}); }); };
     if (!is_stored) return steps(first, last);
-    constexpr uint32_t kStepsOfStore = 24;  // memory of another GPU takes microseconds if its link is busy
+    constexpr uint32_t kStepsOfStore = 24;  // a store to another GPU takes microseconds if the link is busy
     const u32 stored = min(first + kStepsOfStore, last);
     steps(first, stored);
     is_stored();

@@ -1,4 +1,4 @@
-// Code that all multi-GPU products share: their parameters, and the layout of operands.
+// Code shared by all multi-GPU products: the kernel parameters, and the layout of operands.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace ptxbuilder::kernels {
 
-// The parameters of a multi-GPU product. The operands come first, in the order in which they are named;
-// optional operands come last.
+// The kernel parameters of a multi-GPU product. `operands` come first, in their order; optional operands come
+// last.
 class RankedParameters : public Parameters {
  public:
   struct Operand {
@@ -32,13 +32,13 @@ class RankedParameters : public Parameters {
     if (t.keeps) add("kept", pointer, DType::u32, "");
     if (t.is_scaled) add("scale", pointer, DType::f32, "");
     declare(k, where);
-    // The thread that copies rows may spill a few words, whose time its copies hide. So may set-up code that
-    // holds the pointers of many ranks, and a single consumer.
+    // The thread that copies rows may spill a few words, since its copies hide the time of the spills. Setup
+    // code that holds pointers of many ranks, and a single consumer, may also spill.
     if (t.ranks > 4 || t.to_all || t.consumers() == 1)
       for (const char* advisory : {"spills", "stack"}) k.waive(advisory);
     for (int r = 0; r < t.ranks; ++r) memory_.push_back(get<gptr<u32>>(memory_of(r)));
   }
-  // Returns the exchange memory of all ranks.
+  // Returns pointers to the exchange memory of each rank.
   const std::vector<gptr<u32>>& memory() const { return memory_; }
   Exchange exchange() const { return {memory_, number("rank")}; }
   u32 number(const char* name) const { return get<u32>(name); }
@@ -49,7 +49,7 @@ class RankedParameters : public Parameters {
   std::vector<gptr<u32>> memory_;
 };
 
-// Returns the epilogue that multiplies products by their scale; empty if there is no scale.
+// Returns the epilogue that multiplies products by the scale, or null if there is no scale.
 inline Epilogue scaled_by(const RankedTile& t, const RankedParameters& p) {
   if (!t.is_scaled) return nullptr;
   return [factor = f32(p.get<gptr<f32>>("scale")[0])](const RegisterTile<f32>& x, const PanelPlace&) {
@@ -57,7 +57,7 @@ inline Epilogue scaled_by(const RankedTile& t, const RankedParameters& p) {
   };
 }
 
-// Return how B is stored in a stage.
+// Returns the shape of a stage of B.
 inline TileShape ranked_b_tile(const RankedTile& t) {
   return t.b_along_n ? TileShape{t.bk(), t.bn} : TileShape{t.bn, t.bk()};
 }
@@ -65,7 +65,7 @@ inline void load_ranked_b(const RankedTile& t, const TileView& to, TensorMap b, 
   const u32 k = kt * t.bk();
   tma_load(to.multicast(ClusterAxis::x), b, t.b_along_n ? col : k, t.b_along_n ? k : col);
 }
-// Returns the operands of a warpgroup's products for a stage.
+// Returns the operands that a warpgroup multiplies in a stage.
 inline std::pair<TileView, TileView> ranked_operands(const RankedTile& t, const SharedTile& a,
                                                      const SharedTile& b, const Stage& s, u32 warpgroup) {
   return {a[s].rows(warpgroup * 64, 64), t.b_along_n ? b[s].transposed() : b[s]};

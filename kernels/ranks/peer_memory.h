@@ -1,4 +1,4 @@
-// The rules for the memory through which ranks exchange data with a PeerExchange, on the host.
+// Host-side rules for the memory through which ranks exchange data with a PeerExchange.
 #pragma once
 
 #include <string_view>
@@ -9,22 +9,24 @@
 
 namespace ptxbuilder::kernels {
 
-// Returns `bytes`, rounded up to the next multiple at which data may begin.
+// Rounds `bytes` up to the alignment of data in exchange memory.
 size_t aligned_for_peers(size_t bytes);
-// Returns the bytes of a memory with two places of `place` bytes each, which calls use in turn.
+// Returns the size of an exchange memory in bytes. It has two places of `place` bytes each, which calls use
+// alternately.
 size_t peer_memory_bytes(size_t place);
-// Returns the bytes of each place of a memory, or of each of `parts` equal parts of a place.
+// Returns the size in bytes of each place of a memory or, with `parts`, of each of `parts` equal parts of a
+// place.
 size_t peer_place_bytes(const runtime::View& memory, size_t parts = 1);
 
-// Throws Error unless there are 2 to kMostRanks memories, and `rank` is the index of one of them. `call` is
-// the name of the call in errors.
+// Throws an Error unless there are 2 to kMostRanks memories and `rank` is the index of one of them. `call` is
+// the name of the call in the message.
 void check_peers(std::string_view call, const std::vector<runtime::View>& memory, int rank);
 
-// Throws Error unless each memory has at least `least` bytes, all have the same size, and their addresses are
-// aligned.
+// Throws an Error unless all memories have the same size, of at least `least` bytes, and aligned addresses.
 void check_peer_memory(std::string_view call, const std::vector<runtime::View>& all, size_t least);
 
-// Returns whether all memories have the same size and aligned addresses.
+// Returns whether all memories have the same size and aligned addresses, and there are at most kMostRanks of
+// them.
 bool is_even_memory(const std::vector<runtime::View>& all);
 
 }  // namespace ptxbuilder::kernels

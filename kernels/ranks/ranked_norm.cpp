@@ -18,18 +18,18 @@ namespace {
 
 constexpr std::string_view kName = "all_reduce_rms_norm";
 
-// Identifies a kernel, together with a tile.
+// Identifies a kernel, in combination with a tile.
 struct NormKey {
   std::vector<std::optional<DType>> types;
   int ranks;
   friend bool operator==(const NormKey&, const NormKey&) = default;
 };
 
-// Calls of one form have the same types, sizes and alignments, and the same tensors share an address.
+// The words of a form describe the types, sizes and alignments of the tensors, and which tensors share an
+// address.
 constexpr size_t kMostDimensions = 5, kWordsOfOperand = 2 + kWordsOfView + kMostDimensions;
 constexpr size_t kWords = kWordsOfPeers + RankedSources::kMostTensors * kWordsOfOperand;
-using Operands = std::array<const RowOperand*, RankedSources::kMostTensors>;  // nullptr for tensors that are
-                                                                              // not given
+using Operands = std::array<const RowOperand*, RankedSources::kMostTensors>;  // null for omitted tensors
 
 Operands operands_of(const RankedNormArguments& p) {
   return {&p.x, p.residual ? &*p.residual : nullptr, p.weight ? &*p.weight : nullptr, &p.y, &p.new_residual};
@@ -61,8 +61,8 @@ auto words_of(const RankedNormArguments& p) {
   };
 }
 
-// Returns whether no result overlaps another tensor, unless both have the same address. A call's form does
-// not determine this.
+// Returns whether no result overlaps another tensor, except that tensors may have the same address. This has
+// to be checked for each call, since it does not follow from the form.
 bool lies_apart(const Operands& all) {
   for (const RowOperand* written : {all[3], all[4]})
     for (const RowOperand* x : all)
@@ -80,8 +80,8 @@ RowCall call_of(const RankedNormArguments& p, const RowOperation& operation) {
   return call;
 }
 
-// Checks alignment as the sizes allow, not as this rank's addresses do, since all ranks must divide rows in
-// the same way.
+// Checks that the addresses have the alignment that the sizes allow. All ranks must divide rows in the same
+// way, so the tile must not depend on the addresses of one rank.
 void check_alignment(const RowCall& call, const CheckedRows& checked) {
   for (size_t i = 0; i < call.tensors.size(); ++i) {
     if (!call.tensors[i]) continue;
@@ -116,8 +116,7 @@ struct RankedNorm::State {
     });
   }
 
-  // Returns the number of CTAs of a launch; they all run at once. An SM always has room for a CTA of one
-  // cluster.
+  // Returns the number of CTAs in a launch. All of them run at once.
   static uint32_t ctas(const CheckedRows& c, int multiprocessors) {
     RowTile tile = c.problem.tile;
     if (tile.ctas > 1) tile.at_once = 1;

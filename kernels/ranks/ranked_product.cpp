@@ -71,7 +71,7 @@ void check_blocks(const RankedArguments& p, RankedForm form, const RankedTile& t
                             Exchange::most_blocks()));
 }
 
-// Returns the tile with the fields that follow from the arguments.
+// Returns the tile, with those fields set that follow from the arguments.
 RankedTile with_arguments(RankedTile tile, const RankedArguments& p, RankedForm form) {
   tile.type = p.type, tile.d_type = p.d_type, tile.b_along_n = p.b_along_n;
   tile.is_scaled = p.scale.address != 0, tile.keeps = p.kept.address != 0;

@@ -1,4 +1,4 @@
-// Products over several ranks, as one call on each rank's host.
+// Computes matrix products over several ranks, in one call on the host of each rank.
 //
 //   RankedProduct product(*device, RankedForm::all_gather);
 //   RankedArguments p;
@@ -16,43 +16,44 @@
 
 namespace ptxbuilder::kernels {
 
-// The arguments of a product. all_gather: D = gathered A times B^T, where A has `rows` rows of k, B has n
-// rows of k, and D has ranks x `rows` rows of n. reduce_scatter: D holds some rows of the sum of A B^T over
-// the ranks, where A has ranks x `rows` rows of k, B has n rows of k, and D has `rows` rows of n, those of
-// this rank. Sums that ranks send to each other are rounded to D's type. Each rank's products are multiplied
-// by its `scale`. Matrices are row-major and have no gaps.
+// The arguments of a product. all_gather: D is the gathered A times B^T, where A has `rows` rows of k, B has
+// n rows of k, and D has ranks x `rows` rows of n. reduce_scatter: D holds this rank's rows of the sum of A
+// B^T over the ranks, where A has ranks x `rows` rows of k, B has n rows of k, and D has `rows` rows of n.
+// Sums that ranks send to each other are rounded to D's type. The products of each rank are multiplied by its
+// `scale`. Matrices must be row-major, without gaps.
 struct RankedArguments {
   int rank = 0;
-  // The memory through which ranks exchange rows, for each rank, at the addresses that this rank's kernels
-  // use. It must not be used for anything else until the product is done, so calls that may run at the same
-  // time each need their own. Before the first call, the first kExchangeBytes must be zero.
+  // The exchange memory of each rank, at the addresses that this rank's kernels use to access it. It must not
+  // be used for anything else until the product has finished, so calls that may run at the same time need
+  // separate memory. Before the first call, the first kExchangeBytes bytes must be zero.
   std::vector<runtime::View> memory = {};
   int64_t rows = 0, n = 0, k = 0;
   runtime::View a = {}, b = {}, d = {};
-  runtime::View kept = {};     // optional: receives all ranks' A in an all-gather, ranks x `rows` rows of k
-  runtime::View scale = {};    // optional: one f32
-  DType type = DType::bf16;    // the type of A and B: bf16, f16 or e4m3
-  DType d_type = DType::bf16;  // the same type or, if that is e4m3, bf16 or f16
-  bool b_along_n = false;      // whether B is k rows of n, which requires 16-bit types
-  int multiprocessors = 0;     // the most that a launch may use; 0: all of the device's
+  runtime::View kept = {};  // optional, for all_gather: receives the A of all ranks, ranks x `rows` rows of k
+  runtime::View scale = {};    // optional: a single f32
+  DType type = DType::bf16;    // type of A and B: bf16, f16 or e4m3
+  DType d_type = DType::bf16;  // type of D: `type` or, if that is e4m3, bf16 or f16
+  bool b_along_n = false;      // true: B is k rows of n, which requires 16-bit types
+  int multiprocessors = 0;     // maximum number of SMs that a launch may use; 0: all
   runtime::Stream stream = {};
 };
 
-// Stores kernels, and must not outlive its device. Any thread may call it at any time.
+// Computes products of one form, and caches the kernels. The object must not outlive its device. Any thread
+// may call it at any time.
 class RankedProduct {
  public:
   RankedProduct(runtime::Device& device, RankedForm form, const LoadOptions& options = {});
   ~RankedProduct();
 
-  // Returns the bytes of exchange memory that each rank needs.
+  // Returns the size in bytes of the exchange memory that each rank needs.
   static size_t memory_bytes(RankedForm form, int ranks, int64_t rows, int64_t n, int64_t k,
                              DType type = DType::bf16);
 
-  // Queues one product. All ranks must make this call with the same sizes, and must be able to access each
-  // other's memory: through Device::reach() in one process, or as memory that a process group shares. Throws
-  // Error that names the rule and the value.
+  // Queues one product. All ranks must make this call with the same sizes. They must be able to access each
+  // other's memory: within one process through Device::reach(), or as memory that a process group shares.
+  // Throws an Error that names the violated rule and the value.
   void operator()(const RankedArguments& arguments, Where where = Where::here());
-  // Does the same with the caller's tile instead of the one from ranked_choice().
+  // Queues one product with the caller's tile instead of the tile that ranked_choice() returns.
   void operator()(const RankedArguments& arguments, const RankedTile& tile, Where where = Where::here());
 
  private:

@@ -16,8 +16,9 @@ namespace {
 
 constexpr std::string_view kName = "an exchange of tokens";
 
-// Returns the bytes of the words in a part. A place has a part for each sender, with room for the words of
-// each of the sender's CTAs, followed by its rows. The words are sizes, and the ends of rows for each expert.
+// Returns how many bytes the words in a part take. A place of the exchange memory has a part for each sender.
+// The part begins with room for the words of each CTA of the sender (the sizes, and the ends of the rows for
+// each expert) and continues with the rows.
 size_t bytes_of_words(int64_t experts) {
   return aligned_for_peers(PeerExchange::most_ctas() * static_cast<size_t>(experts + kTokenSizes) * 4);
 }
@@ -92,9 +93,10 @@ void add_arguments(SourcedArguments& to, const RankedTokensArguments& p, TokenFo
 }  // namespace
 
 struct RankedTokens::State {
-  // Returns the kernel; both kernels are loaded before either runs. Loading may wait for work on the device,
-  // and a dispatch runs until the other ranks' dispatches run, which the same thread may launch only after
-  // this rank's combine.
+  // Returns the kernel for a form, after loading the kernels for both. Loading may wait for work on the
+  // device. If the combine were loaded after the launch of the dispatch, it might wait for the dispatch,
+  // which runs until the dispatches of the other ranks run. If one thread launches the calls of several
+  // ranks, this could be a deadlock.
   runtime::LoadedKernel& kernel(TokenForm form, int ranks) {
     const auto loaded = [&](TokenForm each) -> runtime::LoadedKernel& {
       return kernels.get(each, ranks, [&] {

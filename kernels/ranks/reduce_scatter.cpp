@@ -10,8 +10,9 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// A warpgroup's sums that are being stored to where they are added or copied. They are stored during the next
-// tile's products, and are signalled some steps later, when they have arrived.
+// The signal that a warpgroup owes for sums that are being stored in the memory of another rank, or in D. The
+// sums are stored during the products of the next tile, and signalled some steps later, when they have
+// arrived.
 class SumsSent {
  public:
   explicit SumsSent(const Exchange& exchange) : exchange_(exchange), owed_(u32(Exchange::kNoSignal)) {}
@@ -47,8 +48,9 @@ Kernel build(const RankedTile& t, Where where) {
   if (t.to_all) all_rows = p.number("M");
   const RankedOrder order(t, self, rows, p.number("N"), -1, all_rows);
   const u32 depth = ceil_div(p.number("K"), t.bk());
-  // The position of a tile's rows in tensors that hold the rows of all ranks: as batches, or one rank's after
-  // the other's. In the latter case, a tile outside its rank's rows would be in another rank's rows.
+  // Returns the row and the batch of a tile in tensors with the rows of all ranks. The ranks are batches or,
+  // in an all-reduce, consecutive rows of one matrix. In the latter case, a tile outside the product is moved
+  // beyond all rows, since it would otherwise be among the rows of another rank.
   const auto place_of = [&](const RankedPlace& tile) -> std::pair<u32, u32> {
     if (!all_rows) return {tile.row, tile.owner};
     return {select(tile.is_inside, tile.owner * rows + tile.row, *all_rows), u32(0)};

@@ -7,15 +7,14 @@ namespace {
 
 constexpr int kBuffers = 2;
 
-// The warps of the producer's warpgroup: the first loads tiles, the second sends rows, and the other two keep
-// them.
+// The roles of the warps in the producer's warpgroup: warp 0 loads tiles, warp 1 sends rows, and warps 2 and
+// 3 copy rows to the memory `kept`.
 constexpr uint32_t kSendingWarp = 1, kKeepingWarps = 2;
 
 }  // namespace
 
-// The copies of one thread, which stores a piece while it loads the next one. Pieces that have the same
-// signal are signalled together, when the last of them has arrived, since the fence of each signal takes
-// microseconds.
+// Copies pieces with one thread, which stores a piece while it loads the next. The fence of a signal takes
+// microseconds, so pieces with the same signal are signalled together, when the last of them has arrived.
 class RowCopies::Copier {
  public:
   explicit Copier(const RowCopies& rows) : rows_(rows), phases_(rows.loaded_) {}
@@ -26,7 +25,7 @@ class RowCopies::Copier {
     region("wait", [&] { cp_async_bulk_wait_group_read(kBuffers - 1); });
     mbarrier_arrive_expect_tx(loaded, bytes);
     cp_async_bulk_load<BulkLoadForm{}>(place, from, bytes, loaded);
-    // The pieces of an owed signal were stored before the most recent one.
+    // The pieces of an owed signal were stored before the most recent piece.
     if_(owed_.value() != Exchange::kNoSignal, [&] {
       cp_async_bulk_wait_group(1);
       rows_.exchange_.signal(owed_, owed_pieces_);
@@ -41,7 +40,7 @@ class RowCopies::Copier {
     cp_async_bulk_commit_group();
     count_ = count_ + 1;
   }
-  // Waits until all pieces have arrived, and signals them.
+  // Waits until all pieces have arrived, and sends the outstanding signals.
   void finish() {
     cp_async_bulk_wait_group(0);
     rows_.exchange_.signal(owed_, owed_pieces_);
@@ -53,15 +52,16 @@ class RowCopies::Copier {
   const RowCopies& rows_;
   Phases phases_;
   Var<u32> count_{u32(0)};
-  Var<u32> signal_{u32(Exchange::kNoSignal)}, pieces_{u32(0)};     // the last pieces: their signal and their
-                                                                   // number
-  Var<u32> owed_{u32(Exchange::kNoSignal)}, owed_pieces_{u32(0)};  // the pieces before them
+  Var<u32> signal_{u32(Exchange::kNoSignal)},
+      pieces_{u32(0)};  // signal of the most recent pieces, and number of these pieces
+  Var<u32> owed_{u32(Exchange::kNoSignal)},
+      owed_pieces_{u32(0)};  // the same for the pieces before them, if their signal has not been sent
 };
 
-// A piece of rows; it has no bytes if it is beyond the end of its rank's rows.
+// A piece of rows. It has no bytes if it is beyond the end of the rows of its rank.
 struct RowCopies::Piece {
-  u32 block, row;  // index of the block among those of all ranks; its first row in its rank
-  u64 offset;      // within the rows of its rank
+  u32 block, row;  // number of the block, counted over all ranks; first row of the block within its rank
+  u64 offset;      // position in bytes within the rows of its rank
   u32 bytes;
 };
 
@@ -109,14 +109,14 @@ void RowCopies::wait(u32 block, u32 row) const {
   const u32 owner = block / order_.blocks_of_rank(),
             rows = min(rows_of(owner) - row, u32(static_cast<uint32_t>(tile_.bm)));
   exchange_.wait(first_block_ + block, pieces_of(rows));
-  fence_proxy_async<Space::global>();  // TMA loads what TMA has stored
+  fence_proxy_async<Space::global>();  // TMA is about to load data that TMA of other ranks has stored
 }
 
 void RowCopies::send(Copier& copier, u32 first_block, u32 pieces) const {
   const auto ranks = static_cast<uint32_t>(tile_.ranks);
-  Var<u32> free_rank(rank_);  // the last rank whose memory is known to be free
-  Var<u32> computed(~0u);     // the last block that is known to be computed
-  // A CTA copies up to this many consecutive pieces at a time, since these share signals.
+  Var<u32> free_rank(rank_);  // most recent rank whose memory is known to be free
+  Var<u32> computed(~0u);     // most recent block that is known to be computed
+  // Maximum number of consecutive pieces that a CTA copies at a time. Consecutive pieces share signals.
   constexpr uint32_t kMostAtOnce = 8;
   const u32 at_once = max(min(pieces / nctaid_x(), u32(kMostAtOnce)), u32(1)),
             runs = ceil_div(pieces, at_once);
@@ -139,13 +139,14 @@ void RowCopies::send(Copier& copier, u32 first_block, u32 pieces) const {
       });
     });
   });
-  copier.finish();  // otherwise each rank would wait for what the others owe it
+  copier.finish();  // without this, each rank would wait for signals that the others owe it
 }
 
-// The warps of all CTAs keep the pieces in turn, in the order in which they arrive.
+// Copies the pieces of one round to the memory `kept`, in the order in which they arrive. The pieces are
+// distributed over the warps of all CTAs.
 void RowCopies::keep(u32 first_block, u32 pieces) const {
   const auto ranks = static_cast<uint32_t>(tile_.ranks);
-  const u32 sources = of_.computed ? ranks - 1 : ranks;  // rows that are computed here are already there
+  const u32 sources = of_.computed ? ranks - 1 : ranks;  // computed rows are already in place
   const u32 warp = ctaid_x() * kKeepingWarps + (warp_index() - (kSendingWarp + 1));
   for_(warp, pieces * sources, nctaid_x() * kKeepingWarps, [&](u32 number) {
     const u32 owner = (rank_ + sources - number / pieces) % ranks;
@@ -180,7 +181,7 @@ void RowCopies::run() const {
   if (!of_.kept) return;
   if_(warp_index() > kSendingWarp, [&] {
     each_round([&](u32 first, u32 pieces) { keep(first, pieces); });
-    bar_warp_sync(0xffffffff);  // all lanes have read the signal
+    bar_warp_sync(0xffffffff);  // all lanes must have read the signals
     if_(laneid() == 0, [&] { left(); });
   });
 }

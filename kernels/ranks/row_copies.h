@@ -1,4 +1,4 @@
-// Copies the rows of each rank to the other ranks.
+// Copies the rows of each rank to all other ranks.
 #pragma once
 
 #include "kernels/ranks/operands.h"
@@ -6,42 +6,44 @@
 
 namespace ptxbuilder::kernels {
 
-// The rows that are copied: a matrix without gaps that has some rows of each rank, one rank's after the
-// other's, as RankedOrder describes.
+// The rows to copy: a matrix without gaps in which the rows of each rank follow those of the previous rank
+// (see RankedOrder).
 struct CopiedRows {
-  gmem own;  // the first of this rank's rows
+  gmem own;  // first of this rank's rows
   u32 row_elements;
   DType type;
-  std::optional<gmem> kept = {};     // where all ranks' rows are copied to
-  std::optional<u32> all_rows = {};  // the number of rows of all ranks
-  // If this rank's rows are computed during the copies, at the address where they are kept: the number of
-  // signals of each block of these rows, and the first block whose signals are those of copied rows.
+  std::optional<gmem> kept = {};     // if set, the rows of all ranks are copied to this memory
+  std::optional<u32> all_rows = {};  // number of rows of all ranks together, if set
+  // Set if this rank's rows are computed during the copies, at the place where they are kept. `signals` is
+  // the number of signals that each block of computed rows receives, and `first_block` is the first block of
+  // signals for copied rows.
   struct Computed {
     u32 signals, first_block;
   };
   std::optional<Computed> computed = {};
 };
 
-// Copies rows in pieces of up to `RankedTile::piece_bytes` bytes, each in one block of `RankedTile::bm` rows.
-// The CTAs of a rank process its pieces in turn, whichever tiles they multiply. One thread of each CTA copies
-// them through shared memory, first to the next rank, then to the one after that, and so on, since each rank
-// multiplies the rows in the order in which they arrive. They arrive in the exchange memory, at the positions
-// that they have in the entire matrix. If they are kept, two other warps copy them on from there, through
+// Copies rows in pieces of up to RankedTile::piece_bytes bytes. A piece is within one block of RankedTile::bm
+// rows. The pieces of a rank are distributed evenly over its CTAs. One thread of each CTA copies pieces
+// through shared memory: first to the next rank, then to the rank after that, and so on, since each rank
+// multiplies rows in the order in which they arrive. Rows arrive in the exchange memory, at the positions
+// that they have in the entire matrix. If rows are kept, two other warps copy them from there through
 // registers.
 class RowCopies {
  public:
-  // Construct this outside roles.
+  // Must be constructed outside roles.
   RowCopies(Kernel& k, const RankedTile& t, const RankedParameters& parameters, const Exchange& exchange,
             const RankedOrder& order, const CopiedRows& rows);
 
-  // Runs the copies, in the producer's warpgroup: its second warp sends this rank's rows, and its last two
-  // warps copy all ranks' rows to where they are kept, if they are kept.
+  // Runs the copies; the producer's warpgroup must call this function. Its second warp sends this rank's
+  // rows. If rows are kept, its last two warps copy the rows of all ranks to the memory `kept`.
   void run() const;
-  // Waits until TMA can load the block of another rank that begins at a row of that rank.
+  // Waits until TMA can load a block of another rank. `row` is the first row of the block among the rows of
+  // that rank.
   void wait(u32 block, u32 row) const;
-  // Returns the number of the signals of a block of this rank that is computed during the copies.
+  // Returns the number of the signal for a block of this rank that is computed during the copies.
   u32 signal_of_computed(u32 block) const { return Exchange::signal_of(rank_, first_block_ + block); }
-  // Signals that the thread that loads the rows waits for nothing more.
+  // Reports that the calling thread, which loads rows, will not wait for signals any more.
   void left() const;
 
  private:

@@ -50,8 +50,8 @@ void RankedOrder::each(const std::function<void(const RankedPlace&)>& body) cons
   const u32 block_rows = c == 1 ? rows_ : ceil_div(rows_, c);
   const u32 id = c == 1 ? ctaid_x() : ctaid_x() / c, step = c == 1 ? nctaid_x() : nctaid_x() / c;
   for_(id, block_rows * cols_ * ranks, step, [&](u32 number) {
-    u32 first_row = 0, rows = block_rows, rest = number;  // the round's first row and its number of rows, in
-                                                          // units of a cluster's blocks
+    u32 first_row = 0, rows = block_rows,
+        rest = number;  // first row of the round and number of its rows, in units of a cluster's tiles
     if (tile_.rounds > 1) {
       const u32 of_round = blocks_of_round() / c, tiles = of_round * cols_ * ranks;
       first_row = number / tiles * of_round;

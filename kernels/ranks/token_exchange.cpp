@@ -20,7 +20,7 @@ void store_word(gmem words, u32 index, u32 value) {
   instruction<"st.global.u32">(words + u64(index) * uint64_t{4}, value);
 }
 
-// Adds up `count` numbers with the lanes of a warp; each lane gets the sum.
+// Adds up `count` numbers with the lanes of a warp. Every lane gets the sum.
 u32 sum_by_lanes(u32 count, const std::function<u32(u32)>& number) {
   Var<u32> sum(0);
   for_(laneid(), count, u32(kWarp), [&](u32 i) { sum = sum.value() + number(i); });
@@ -59,7 +59,7 @@ class TokenExchange {
         copy_by_lanes(row_of(sorted_, begin + row), row_of(rows_place(to, rank_), row), row_bytes_);
       });
     });
-    // Each thread that waits for a rank compares that rank's sizes with this rank's.
+    // Each thread that has waited for a rank compares the sizes of this rank with its own.
     meet_peers([&](u32 from) {
       const auto differs = [&](uint32_t i) {
         return word_at(sizes_place(rank_, from), u32(i)) != sizes()[i];
@@ -106,7 +106,7 @@ class TokenExchange {
   }
 
  private:
-  // Returns how many rows a rank has sent for those experts of this rank that precede an expert.
+  // Returns how many rows rank `from` has sent for the experts of this rank that precede `expert`.
   using Sent = std::function<u32(u32 from, u32 expert)>;
 
   static std::vector<gptr<u32>> memory_of(const Parameters& p, int ranks) {
@@ -115,7 +115,8 @@ class TokenExchange {
     return all;
   }
 
-  // Each rank begins with the next rank, so that no rank receives the rows of all others at once.
+  // Runs `body` for each rank, beginning with the next rank, so that no rank receives the rows of all others
+  // at the same time.
   void each_rank(const std::function<void(u32 rank)>& body) const {
     for_(0, u32(ranks_), [&](u32 i) { body((rank_ + 1 + i) % ranks_); });
   }
@@ -133,8 +134,8 @@ class TokenExchange {
     if_(tid_x() == 0, [&] { exchange_.left(); });
   }
 
-  // Returns the end of the rows of the first `experts` experts of all ranks; ends beyond the last row are
-  // replaced with it.
+  // Returns the end of the rows of the first `experts` experts, counted over all ranks. Ends beyond the last
+  // row are clamped.
   u32 end_of(u32 experts) const {
     Var<u32> end(0);
     if_(experts > 0, [&] { end = min(word_at(ends_, experts - 1), rows_); });
@@ -146,8 +147,9 @@ class TokenExchange {
     return sent.value();
   }
   u64 first_split(u32 from) const { return u64(from * experts_) * uint64_t{4}; }
-  // Returns the position of a rank's row in `grouped`. It follows the rank's own earlier rows, and the rows
-  // that other ranks have sent for earlier experts, or for the same expert if these ranks come first.
+  // Returns the position in `grouped` of a row that rank `from` has sent. Before it are the rows of all ranks
+  // for earlier experts, the rows of earlier ranks for the same expert, and the earlier rows of the same
+  // rank.
   u32 grouped_row(u32 from, u32 row, const Sent& sent) const {
     const u32 expert =
         sum_by_lanes(experts_, [&](u32 e) { return select(sent(from, e + 1) <= row, u32(1), u32(0)); });
@@ -157,9 +159,9 @@ class TokenExchange {
            });
   }
   gmem row_of(gmem rows, u32 row) const { return rows + u64(row) * u64(row_bytes_); }
-  // Returns the part of a sender in a rank's place. Its address does not depend on sizes that the sender
-  // passes, and in each part the sizes come first: ranks that pass different sizes detect each other's, and
-  // do not overwrite any other rank's.
+  // Returns the part of sender `from` in the memory of rank `of_rank`. In each part, the sizes come first,
+  // and the address of the part does not depend on the sizes that a rank passes. Ranks that pass different
+  // sizes can therefore detect this, and do not overwrite the sizes of other ranks.
   gmem part(u32 of_rank, u32 from) const {
     return gmem(pointer_of(of_rank, memory_)) +
            (u64(exchange_.place() * ranks_ + from) * part_bytes_ + uint64_t{kExchangeBytes});
