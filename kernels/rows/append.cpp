@@ -1,4 +1,4 @@
-// Append: stores the keys and values of new tokens in their slots of a paged cache, after rotating the keys.
+// Append: rotates the keys of new tokens, and stores their keys and values in their slots of a paged cache.
 #include <fmt/format.h>
 
 #include "kernels/rows/halves.h"

@@ -17,7 +17,7 @@ Kernel cross_entropy_kernel(const RowProblem& problem) {
     Var<Numbers> most(Numbers(f32(kLeast), rows)), sum(Numbers(f32(0), rows));
     row.for_pieces([&](Row& piece) {
       const Numbers x = piece.load("x", -INFINITY);
-      if (!row.is_in_pieces()) load_target();  // this runs while x is being loaded
+      if (!row.is_in_pieces()) load_target();  // loads the target while x is being loaded
       const Numbers before = most, now = max(before, part_maximum(x));
       const Numbers terms = reduce_rows(Reduction::add, exponential(x, piece.spread(now)));
       sum = row.is_in_pieces() ? fma(sum.value(), exponential(before, now), terms) : terms;

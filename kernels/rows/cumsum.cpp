@@ -7,7 +7,7 @@ namespace {
 
 f32 from_lane(u32 lane, f32 x) { return bit_cast<f32>(shfl_sync_idx(bit_cast<u32>(x), lane)); }
 
-// Returns the sum of x over the lanes that share a row, up to this lane.
+// Returns the sum of x over this lane and all lower lanes that share its row.
 f32 sum_of_lanes(f32 x, int lanes) {
   const u32 lane = tid_x() % 32, in_row = lane % static_cast<uint32_t>(lanes);
   for (uint32_t distance = 1; distance < static_cast<uint32_t>(lanes); distance *= 2) {
@@ -17,12 +17,13 @@ f32 sum_of_lanes(f32 x, int lanes) {
   return x;
 }
 
-// Returns the sums up to each element of a warp's part of the row; `totals` receives the sum of the part.
+// Returns the cumulative sums within a warp's part of each row. The total of the part is appended to
+// `totals`, for each row of the thread.
 Numbers sums_in_part(const Numbers& x, const RowTile& t, std::vector<f32>& totals) {
   const u32 lane = tid_x() % 32, last = lane | static_cast<uint32_t>(t.lanes - 1);
   std::vector<f32> sums;
   for (int r = 0; r < t.rows_of_thread; ++r) {
-    f32 before = 0;  // the sum over all earlier accesses
+    f32 before = 0;  // sum over all earlier accesses
     for (int v = 0; v < t.vectors; ++v) {
       std::vector<f32> own;
       for (int i = 0; i < t.vector; ++i) {

@@ -1,10 +1,12 @@
-// Scales of blocks of e4m3: each maps the greatest element of its block to the type's greatest number.
+// Constants for scales of e4m3 blocks. A scale maps the greatest magnitude in its block to the greatest e4m3
+// number.
 #pragma once
 
 namespace ptxbuilder::kernels {
 
-inline constexpr int kScaledBlock = 128;  // elements that share a scale
+inline constexpr int kScaledBlock = 128;  // number of elements that share a scale
 inline constexpr float kGreatestE4m3 = 448;
-inline constexpr float kLeastGreatest = 0x1p-100f;  // so that a block of zeros has a scale
+inline constexpr float kLeastGreatest =
+    0x1p-100f;  // lower bound for the greatest magnitude, so that a block of zeros has a valid scale
 
 }  // namespace ptxbuilder::kernels

@@ -1,4 +1,5 @@
-// The elements of tensors on rows: f16, bf16 or f32 in memory, and f32 in computations.
+// Conversions between elements in memory, which are f16, bf16 or f32, and the f32 numbers in which operations
+// on rows compute.
 #pragma once
 
 #include <concepts>
@@ -11,8 +12,8 @@
 
 namespace ptxbuilder::kernels {
 
-// Calls `f` with a value of the type, and returns its result. Throws Error for a type other than these
-// three.
+// Calls `f` with a value of the type, and returns its result. Throws an Error if the type is not f16, bf16 or
+// f32.
 template <class F>
 auto with_type(DType type, F&& f) {
   switch (type) {

@@ -1,4 +1,4 @@
-// Embedding: rows of a table are loaded according to an index.
+// Embedding: loads the rows of a table that an index selects.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 

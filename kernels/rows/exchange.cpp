@@ -7,8 +7,8 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kLanes = 32, kMostNumbers = 4;  // limits for a part
-constexpr int kReadByAll = 4;                 // parts that all threads read
+constexpr int kLanes = 32, kMostNumbers = 4;  // kMostNumbers is the maximum for a part
+constexpr int kReadByAll = 4;                 // up to this many parts, every thread reads all of them
 
 f32 combined(Reduction operation, f32 a, f32 b) {
   if (operation == Reduction::add) return a + b;
@@ -34,7 +34,7 @@ Numbers RowParts::reduce(Reduction operation, const OfNumbers& of) const {
   }
   const u32 lane = tid_x() % kLanes;
   for (int first = 0; first < count_; first += kLanes) {
-    // A lane without a part reads the first part again, which does not change a maximum.
+    // A lane without a part reads the first part again, which does not affect a maximum.
     const pred there = lane + first < static_cast<uint32_t>(count_);
     const f32 one = part(select(there, lane + first, u32(0)));
     const f32 taken = operation == Reduction::add ? select(there, one, f32(0)) : one;
@@ -50,7 +50,8 @@ RowExchange::RowExchange(Kernel& kernel, const RowProblem& problem)
       ctas_(problem.operation->reduces ? problem.tile.ctas : 1),
       is_repeated_(problem.operation->takes_turns()) {
   if (!problem.operation->reduces || !problem.tile.is_shared()) return;
-  const int places = (warps_ * ctas_ * kMostNumbers + kLanes - 1) / kLanes * kLanes;  // stages of 128 bytes
+  const int places =
+      (warps_ * ctas_ * kMostNumbers + kLanes - 1) / kLanes * kLanes;  // rounded up to stages of 128 bytes
   if (ctas_ > 1 && is_repeated_) sets_ = 2 * kCallsOfMeeting;
   places_ = kernel.shared<f32>({1, places}, SwizzleNone, sets_, "parts");
   turn_.emplace(u32(0));
@@ -62,9 +63,9 @@ RowExchange::RowExchange(Kernel& kernel, const RowProblem& problem)
   arrived_.emplace(kernel, std::vector<int>(static_cast<size_t>(sets_), 1),
                    std::vector<std::string>{"numbers of a row"});
   phases_.emplace(*arrived_);
-  // Nothing may be sent to a CTA before its barriers are initialized. The first call waits for that after it
-  // has loaded its row. This arrival needs to order nothing else: a release would delay the start by the time
-  // of a row.
+  // A CTA may receive data only after its barriers are initialized. This arrival announces that they are; the
+  // first call waits for it, after its row has been loaded. The arrival is relaxed, because a release would
+  // delay the start by the time that a row takes.
   barrier_cluster_arrive_relaxed();
   detail::TileContext::of(kernel.builder()).unpublished_barriers = false;
 }
@@ -83,8 +84,8 @@ void RowExchange::send_in_cta(sptr<f32> places, const std::vector<Numbers>& own)
 
 void RowExchange::send_to_cluster(sptr<f32> places, const std::vector<Numbers>& own) {
   if (is_repeated_) {
-    // From here on, calls use places whose numbers all threads had read when they last synchronized. Such a
-    // barrier waits for a thread's stores, so not every call has one.
+    // The calls up to the next synchronization use places whose old numbers all threads had read at the
+    // previous synchronization. A barrier also waits for a thread's stores, so only some calls have one.
     if_(*turn_ % kCallsOfMeeting == 0, [] {
       barrier_cluster_wait();
       barrier_cluster_arrive();

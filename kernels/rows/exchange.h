@@ -1,4 +1,4 @@
-// Exchanges numbers of a row between the warps that share the row, in one CTA or in a cluster.
+// Exchanges numbers between the warps that share a row, within a CTA or a cluster.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,11 @@ namespace ptxbuilder::kernels {
 
 using Numbers = RegisterTile<f32>;
 
-// The numbers that each of the warps that share a row holds. A row that one warp holds has one part.
+// The numbers of all parts of a row. Each warp that shares the row holds one part.
 class RowParts {
  public:
-  // Reduces the results of `of` over all parts, with add or max; all threads get the result.
+  // Calls `of` with the numbers of each part, and reduces the results with add or max. All threads get the
+  // result.
   using OfNumbers = std::function<Numbers(const std::vector<Numbers>&)>;
   Numbers reduce(Reduction operation, const OfNumbers& of) const;
 
@@ -25,24 +26,24 @@ class RowParts {
   explicit RowParts(std::vector<Numbers> own) : own_(std::move(own)) {}
 
   std::vector<Numbers> own_;
-  std::optional<sptr<f32>> places_;  // the places of all parts, if there are several
+  std::optional<sptr<f32>> places_;  // numbers of all parts in shared memory, if there are several parts
   int count_ = 1;
 };
 
-// Each warp sends its numbers to a place in shared memory of every CTA, and all threads read all numbers.
-// There are several sets of places, which calls use in turn. A CTA needs two sets: a thread that writes a
-// place for the second time has passed the barrier of the call in between, at which all threads arrived after
-// they had read the first numbers. Sending to another CTA does not order earlier accesses, so if rows follow
-// each other, the CTAs of a cluster also synchronize after they have read half of the sets.
+// Each warp sends its numbers to a place in the shared memory of every CTA, and all threads read all numbers.
+// Calls use several sets of places cyclically. Within a CTA, two sets suffice: before a thread writes to a
+// place again, it has passed the barrier of the call in between, and all threads had read the old numbers
+// when they arrived at this barrier. Sending to another CTA does not order earlier accesses. Therefore, if
+// rows follow each other, the CTAs of a cluster also synchronize each time they have read half of the sets.
 class RowExchange {
  public:
-  // Construct the exchange outside roles.
+  // Must be constructed outside roles.
   RowExchange(Kernel& kernel, const RowProblem& problem);
 
-  // Sends numbers of each row, which all threads of a warp must hold identically. All threads that share a
-  // row must call this, and must read the result before they call it again.
+  // Sends the numbers of this warp's part, which must be the same in all threads of the warp. All threads
+  // that share a row must call this function, and must read the result before they call it again.
   RowParts operator()(std::vector<Numbers> own);
-  // Call this after the last exchange.
+  // Must be called after the last exchange.
   void finish();
 
  private:
@@ -56,8 +57,8 @@ class RowExchange {
   int calls_ = 0;
   std::optional<SharedTile> places_;
   std::optional<Var<u32>> turn_;
-  std::optional<NamedBarrier> all_;  // present if one CTA holds the row
-  std::optional<Barriers> arrived_;  // present if several CTAs hold the row
+  std::optional<NamedBarrier> all_;  // set if one CTA holds the row
+  std::optional<Barriers> arrived_;  // set if several CTAs share the row
   std::optional<Phases> phases_;
 };
 

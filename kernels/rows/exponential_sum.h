@@ -1,4 +1,4 @@
-// The sum of the exponentials of a row, relative to its greatest element, in one exchange.
+// Computes the sum of the exponentials of a row, relative to its greatest element, with a single exchange.
 #pragma once
 
 #include <cmath>
@@ -7,22 +7,24 @@
 
 namespace ptxbuilder::kernels {
 
-constexpr float kLeast = -0x1.fffffep127f;  // the least finite number
+constexpr float kLeast = -0x1.fffffep127f;  // the lowest finite number
 
-// Returns the maximum of a part of a row. It is finite, so that a part after the last column, or a part that
-// holds only -inf, has terms of 0.
+// Returns the maximum of a part of a row, but at least kLeast. It is thus finite, so that the terms of a part
+// are 0 if the part is beyond the last column or holds only -inf.
 inline Numbers part_maximum(const Numbers& x) { return max(reduce_rows(Reduction::max, x), kLeast); }
 
-// Returns exp(x - most). x - most is finite if x and most are, while x times log2(e) might not be.
+// Returns exp(x - most). The subtraction comes before the multiplication by log2(e), which could overflow if
+// applied to x.
 inline Numbers exponential(const Numbers& x, const Numbers& most) {
   return exp2((x - most) * kLog2E, Approx::yes);
 }
 
 struct ExponentialSum {
-  Numbers most, sum;  // the greatest element; the sum of exp(x - most)
+  Numbers most, sum;  // greatest element of the row, and sum of exp(x - most)
 };
 
-// Combines the parts: `sum` is the sum of exp(x - most) over a part, and `most` is the part's own maximum.
+// Combines the parts of a row. `most` is the maximum of this part, and `sum` is the sum of exp(x - most) over
+// this part.
 inline ExponentialSum exponential_sum(Row& row, const Numbers& most, const Numbers& sum) {
   const RowParts parts = row.exchange({most, sum});
   const Numbers all = parts.reduce(Reduction::max, [](const auto& part) { return part[0]; });

@@ -1,5 +1,5 @@
-// Access to the two halves of a head for operations that rotate them by angles; a thread holds a part of both
-// halves.
+// Access to the two halves of a head, for operations that rotate them. A thread holds corresponding parts of
+// both halves.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,8 @@
 
 namespace ptxbuilder::kernels {
 
-// The halves of heads, for a tile whose threads have one row each, where a row is one half of a head.
+// Loads, rotates and stores the halves of heads. In the tile, each row is one half of a head, and each thread
+// has a single row.
 template <class T>
 class Halves {
  public:
@@ -22,9 +23,9 @@ class Halves {
 
   Halves(const Parameters& p, const RowTile& tile) : p_(p), tile_(tile), layout_(tile.layout()) {}
 
-  // Returns the index of this thread's row, which may be after the last row.
+  // Returns the number of this thread's row, which may be beyond the last row.
   u32 own_row() const { return ctaid_x() * tile_.rows() + u32(row_index(layout_.reduced_rows()).value(0)); }
-  // These functions load and store both halves of head `head`, if it exists.
+  // These functions load and store both halves of a head, if `is_there`.
   Pair load_head(const std::string& tensor, u32 head, pred is_there) const {
     return {load_row(tensor, head * 2, is_there, 0), load_row(tensor, head * 2 + 1, is_there, 0)};
   }
@@ -32,13 +33,13 @@ class Halves {
   void store_head(const std::string& tensor, u32 head, pred is_there, const Pair& x) const {
     store_head_at<To>(tensor, u64(head * 2) * u64(p_.get<u32>("columns")), is_there, x);
   }
-  // Stores both halves, beginning at an element of the tensor.
+  // Stores both halves, beginning at element `element` of the tensor, if `is_there`.
   template <class To>
   void store_head_at(const std::string& tensor, u64 element, pred is_there, const Pair& x) const {
     store(row_at<To>(tensor, element, is_there), narrowed<To>(x.first));
     store(row_at<To>(tensor, element + u64(p_.get<u32>("columns")), is_there), narrowed<To>(x.second));
   }
-  // Rotates both halves by the angles of a position, or makes them NaN if the position does not exist; with
+  // Returns both halves, rotated by the angles of a position. They are NaN if the position does not exist. If
   // `back`, rotates in the opposite direction.
   Pair turned(const Pair& x, u32 position, bool back) const {
     const pred is_there = position < p_.get<u32>("positions");

@@ -7,8 +7,8 @@ namespace {
 
 Kernel layer_norm_kernel(const RowProblem& problem) {
   return row_kernel(problem, [](Row& row) {
-    // Squares are summed relative to the mean of each part, and the sums are then shifted to the mean of the
-    // row.
+    // Squares of deviations are summed relative to the mean of each part, and these sums are then corrected
+    // to the mean of the row.
     const Numbers count(row.columns_of_part(), row.layout().reduced_rows());
     const auto of_piece = [](Row& piece) { return piece.load("x"); };
     const Numbers of_part =
@@ -45,8 +45,8 @@ Kernel layer_norm_gradient_kernel(const RowProblem& problem) {
         if (sums) sums->add_product(dy, normal);
         if (sums_of_bias) sums_of_bias->add(dy);
       };
-      // Until the sums of the row are ready, registers hold dy if there are few values, and otherwise the
-      // slope and the normalized row.
+      // If a thread holds many values, they are added before the exchange, so that dy need not stay in
+      // registers until the sums of the row are ready.
       if (row.is_wide()) add();
       const Numbers slope = dy * weight;
       const RowParts parts =

@@ -1,5 +1,5 @@
-// The latent keys of new tokens are stored to their slots of a paged cache as rows of bytes, whose values are
-// scaled to e4m3.
+// MLA append: stores the latent keys of new tokens in their slots of a paged cache as rows of bytes. Their
+// values are scaled and rounded to e4m3.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,10 +19,10 @@ enum LatentPlace { kLatent, kRotary, kLatentCache, kLatentSlots };
 
 constexpr int kVector = 8, kThreadsOfBlock = LatentRow::kScaled / kVector,
               kThreadsOfToken = kThreadsOfBlock * LatentRow::kScales,
-              kTokens = RegisterLayout::kThreads / kThreadsOfToken;  // of a CTA
+              kTokens = RegisterLayout::kThreads / kThreadsOfToken;  // tokens per CTA
 static_assert(LatentRow::kScaled == kScaledBlock && LatentRow::kRotary % kThreadsOfToken == 0);
 
-// A thread has some columns of one block of 128.
+// Stores the tokens of a CTA. A thread processes some columns of one block of 128 columns.
 template <class T>
 void store_token(const Parameters& p, const RowProblem& problem) {
   const RegisterLayout layout = strided({kTokens * LatentRow::kScales, LatentRow::kScaled}, kVector);

@@ -1,4 +1,4 @@
-// The operations on rows. Each is in the file of its name, together with its gradient.
+// The operations on rows. Each is defined in the file with its name, together with its gradient.
 #pragma once
 
 #include "kernels/rows/operation.h"
@@ -25,7 +25,7 @@ RowOperation silu_gate_quantize_1x128();
 RowOperation quantize_128x1();
 RowOperation top_k();
 RowOperation transpose();
-// The operation that runs after one that sums over rows. It is not among row_operations().
+// The operation that runs after an operation with summed results. It is not listed in row_operations().
 RowOperation row_sums();
 
 }  // namespace ptxbuilder::kernels

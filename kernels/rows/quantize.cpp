@@ -1,5 +1,5 @@
-// Quantization to e4m3: every 128 elements of a row or of a column have their own scale, which maps the
-// greatest of them to the type's greatest number. Products with block scales use such operands.
+// Quantization to e4m3: every 128 elements of a row or a column share a scale, which maps their greatest
+// magnitude to the greatest e4m3 number. Products with block scales take such operands.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ constexpr int kBlock = kScaledBlock;
 
 enum class Form : uint8_t { of_rows, gated, of_columns };
 
-// Returns the lines of a CTA's block. The gated form, which has two halves, needs twice as many registers per
-// line.
+// Returns the number of lines (rows or columns) that a CTA processes. The gated form reads two halves, and
+// thus needs twice as many registers per line.
 constexpr int lines_of(Form form) { return form == Form::gated ? 32 : 64; }
 
 template <class T>
@@ -51,7 +51,7 @@ class Quantizer {
   }
 
  private:
-  // Returns the scale; if powers of two are requested, it is rounded up to one.
+  // Returns the scale, rounded up to a power of two if this is requested.
   RegisterTile<f32> scale_of(const RegisterTile<f32>& most) const {
     const pred rounds = p_.get<f32>("power_of_two") != f32(0);
     return RegisterTile<f32>::of(most.layout(), [&](int i) {
@@ -61,7 +61,7 @@ class Quantizer {
     });
   }
 
-  // Loads the block's elements of each line.
+  // Loads the elements of the CTA's lines, beginning at line `line` and at element `first` of each line.
   RegisterTile<f32> elements(u32 line, u32 first) const {
     const gptr<T> x = p_.get<gptr<T>>("x");
     if (form_ == Form::of_columns) {
@@ -90,7 +90,7 @@ class Quantizer {
   const int lines_;
   const int vector_;
   const u32 rows_, columns_;
-  const RegisterLayout layout_;  // layout of the lines
+  const RegisterLayout layout_;  // layout of the CTA's elements, with a row for each line
 };
 
 template <Form form>

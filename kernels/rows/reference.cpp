@@ -10,9 +10,9 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr double kError = 0x1p-20;  // error of sums in f32, relative to the greatest term
+constexpr double kError = 0x1p-20;  // error of f32 sums, relative to the greatest term
 
-// A row of a call.
+// A row of a call: its inputs, and its expected results.
 class ReferenceRow {
  public:
   ReferenceRow(const RowReference& call, size_t row)
@@ -41,7 +41,7 @@ class ReferenceRow {
     for (size_t c = 0; c < columns_; ++c) most = std::max(most, f(c));
     return most;
   }
-  // Adds the next element of a tensor.
+  // Appends an expected element to a result.
   void put(const char* tensor, double value, double tolerance) {
     results_[tensor].push_back({value, tolerance});
   }
@@ -86,7 +86,7 @@ void layer_norm(ReferenceRow& row) {
   row.put("scale", scale, 4 * kError * scale);
 }
 
-// Computes the gradient of either norm; `is_centred` means that the mean is subtracted.
+// Computes the gradient of RMS norm or, if `is_centred`, of layer norm, which subtracts the mean.
 void norm_gradient(ReferenceRow& row, bool is_centred) {
   const auto n = static_cast<double>(row.columns());
   const double scale = row.of_row("scale"), mean = is_centred ? row.of_row("mean") : 0;
@@ -178,8 +178,8 @@ void transpose(ReferenceRow& row) {
   for (size_t c = 0; c < row.columns(); ++c) row.put("y", row.element("x", c), 0);
 }
 
-// Quantizes what `of` returns. The scale of a block of a row is written once, and the scale of a block of a
-// column is written once for each row.
+// Quantizes the elements that `of` returns. The scales of a row's blocks are results once each; the scale of
+// a column's block is a result of every row in the block.
 void quantize(ReferenceRow& row, bool of_columns, const std::function<double(size_t r, size_t c)>& of) {
   constexpr size_t kBlock = 128;
   const size_t rows = static_cast<size_t>(row.size("rows")), r = row.number_of_row();
@@ -208,13 +208,13 @@ void silu_gate_quantize_1x128(ReferenceRow& row) {
   });
 }
 
-// Rotates an element of one half of a head; `other` is the element of the other half.
+// Returns a rotated element of half `half` of a head. `other` is the corresponding element of the other half.
 RowExpected turned(double own, double other, size_t half, double cos, double sin) {
   const double part = (half == 0 ? -1 : 1) * other * sin;
   return {own * cos + part, kError * (std::abs(own * cos) + std::abs(part))};
 }
 
-// Rotates a row, which holds all heads.
+// Rotates all heads of a row.
 void rotary_of(ReferenceRow& row, const char* x, const char* y, double way) {
   const auto heads = static_cast<size_t>(row.size("heads"));
   const size_t position = row.number_of_row() % static_cast<size_t>(row.size("positions"));
@@ -231,7 +231,7 @@ void rotary_of(ReferenceRow& row, const char* x, const char* y, double way) {
 void rotary(ReferenceRow& row) { rotary_of(row, "x", "y", 1); }
 void rotary_gradient(ReferenceRow& row) { rotary_of(row, "dy", "dx", -1); }
 
-// Returns an element of the cache, which is [pages, heads, page_rows, halves, columns].
+// Returns an element of a cache [pages, heads, page_rows, halves, columns].
 RowExpected append(const RowReference& call, const std::string& cache, size_t element) {
   const auto size = [&](const char* word) { return static_cast<size_t>(call.sizes.at(word)); };
   const size_t columns = size("columns"), heads = size("heads"), page_rows = size("page_rows");
@@ -259,7 +259,7 @@ RowExpected append(const RowReference& call, const std::string& cache, size_t el
                                   call.given.at("sin")[angle]));
 }
 
-// The cache is [pages, page_rows, LatentRow::kBytes], of bytes.
+// Returns a byte of a cache [pages, page_rows, LatentRow::kBytes].
 RowExpected mla_append(const RowReference& call, const std::string& cache, size_t element) {
   const std::vector<double>& slots = call.given.at("slots");
   const size_t byte = element % LatentRow::kBytes;

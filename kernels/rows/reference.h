@@ -1,4 +1,4 @@
-// Computes the expected results of operations on rows, in float64.
+// Computes the expected results of operations on rows in float64.
 #pragma once
 
 #include <functional>
@@ -10,23 +10,24 @@
 
 namespace ptxbuilder::kernels {
 
-// The inputs of a call, row by row, with its numbers and extents.
+// The inputs of a call. `given` holds the elements of the input tensors in row-major order.
 struct RowReference {
   std::map<std::string, std::vector<double>> given;
   std::map<std::string, double> numbers;
   std::map<std::string, int64_t> sizes;
 };
 
-// The expected element: `value`, with an error of up to `tolerance` if its tensor is f32.
+// An expected element. `tolerance` bounds its error if the tensor is f32.
 struct RowExpected {
   double value, tolerance;
 };
 
-// Returns the expected elements of one row, indexed with the tensor's name.
+// Returns the expected elements of row `row`, for each result by name.
 std::map<std::string, std::vector<RowExpected>> row_reference(const std::string& operation,
                                                               const RowReference& call, size_t row);
 
-// Returns one element of an updated tensor; `given` includes the tensor's elements before the call.
+// Returns one element of a tensor that is updated in place. call.given must include its elements before the
+// call.
 RowExpected updated_reference(const std::string& operation, const RowReference& call,
                               const std::string& tensor, size_t element);
 

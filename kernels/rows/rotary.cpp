@@ -1,4 +1,4 @@
-// Rotary embedding: both halves of each head are rotated by the angles of its position.
+// Rotary embedding: rotates the halves of each head by the angles of its position.
 #include <fmt/format.h>
 
 #include "kernels/rows/halves.h"

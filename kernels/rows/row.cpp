@@ -10,22 +10,22 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// Returns the index of the tensor in the operation's list.
+// Returns the index of a tensor in the operation's list.
 size_t place_of(const RowOperation& o, const std::string& tensor) {
   for (size_t i = 0; i < o.tensors.size(); ++i)
     if (o.tensors[i].name == tensor) return i;
   throw Error(fmt::format("{} has no tensor '{}'", o.name, tensor));
 }
 
-// Returns the first column of the warp.
+// Returns the first column of the warp's part of a row.
 u32 first_column(const RowTile& t) {
   return t.is_shared() ? (ctaid_x() % t.ctas * (t.pieces * t.warps) + tid_x() / 32) * t.columns_of_warp()
                        : u32(0);
 }
 
-// Returns the threads' rows in a tensor [rows, columns], beginning at `row`, if the warp's part begins at
-// `column`. If warps share a row, its parts are consecutive rows of a warpgroup's tile, and the last parts
-// may have fewer columns.
+// Returns the warpgroup's tile of a tensor [rows, columns]. It begins at row `row`, and the warp's part
+// begins at column `column`. If warps share a row, the rows of the tile are the parts of the warps, and the
+// last parts may have fewer columns.
 template <class T>
 TensorTile<T> tile_of(const RowTile& t, gptr<T> start, u32 rows, u32 columns, u32 row, u32 column) {
   if (!t.is_shared()) return GlobalTensor(start, {rows, columns}).multiples_of(t.vector).tile(row, 0);
@@ -36,7 +36,7 @@ TensorTile<T> tile_of(const RowTile& t, gptr<T> start, u32 rows, u32 columns, u3
   return tile;
 }
 
-// Loads a tensor [columns], which all rows share.
+// Loads the thread's columns of a tensor [columns].
 Numbers columns_of(const RowProblem& problem, const Parameters& parameters, const std::string& tensor,
                    float unsaid, u32 column) {
   const RowTile& t = problem.tile;
@@ -51,7 +51,7 @@ Numbers columns_of(const RowProblem& problem, const Parameters& parameters, cons
   });
 }
 
-// Loads rows of a tensor [rows, columns].
+// Loads the thread's elements of a tensor [rows, columns].
 template <class T>
 RegisterTile<T> rows_of(const RowProblem& problem, const Parameters& parameters, const std::string& tensor,
                         float outside, u32 row, u32 column) {
@@ -60,7 +60,7 @@ RegisterTile<T> rows_of(const RowProblem& problem, const Parameters& parameters,
                  problem.tile.layout(), T(outside));
 }
 
-// Loads one number for each row of a tensor [rows].
+// Loads a number for each row of the tile. The numbers are `stride` elements apart.
 template <class T>
 RegisterTile<T> number_of(const RowProblem& problem, const Parameters& parameters, gptr<T> start, int stride,
                           u32 row) {
@@ -202,7 +202,7 @@ Numbers Row::load_rows(const std::string& tensor, const RegisterTile<s32>& index
   return with_type(type_of(tensor), [&]<class T>(T) {
     const gptr<T> start = parameters_.get<gptr<T>>(tensor);
     TensorTile<T> tile = tile_of(t, start, rows, size("columns"), row, column_);
-    if (!t.is_shared()) {  // each thread's row begins at its own index
+    if (!t.is_shared()) {  // each thread has its own row, at its own address
       tile = TensorTile<T>{{start + u64(row) * u64(size("columns")), 0}};
       tile.cols = select(row < rows, s32(size("columns")), s32(0));
       tile.vector = t.vector;
@@ -229,7 +229,7 @@ Numbers Row::load_number(const std::string& tensor) const {
 }
 
 RegisterTile<s32> Row::load_index(const std::string& tensor) const {
-  // The low half of a 64-bit number comes first.
+  // The lower half of a 64-bit number comes first.
   return number_of(problem_, parameters_, gptr<s32>(parameters_.get<gmem>(tensor)),
                    size_of(type_of(tensor)) / 4, row_);
 }
@@ -273,7 +273,7 @@ void Row::store_number_at(const std::string& tensor, u32 column, const Numbers& 
     if_(is_first & (row < size("rows")), [&] {
       if (is_integer(type)) {
         const gptr<s32> start(gmem(parameters_.get<gmem>(tensor)));
-        const auto words = static_cast<uint64_t>(size_of(type) / 4);  // the low word comes first
+        const auto words = static_cast<uint64_t>(size_of(type) / 4);  // the lower word comes first
         start[at * words] = s32(x.value(i));
         if (words == 2) start[at * words + 1] = s32(0);
       } else {
@@ -302,7 +302,8 @@ f32 Row::columns_of_part() const {
 RegisterTile<u32> Row::column() const { return col_index(layout_) + column_; }
 
 RegisterTile<pred> Row::is_inside() const {
-  // The elements of an access are either all inside or all outside.
+  // The number of columns is a multiple of an access, so the elements of an access are all inside or all
+  // outside.
   return (column() & ~static_cast<uint32_t>(problem_.tile.vector - 1)) < size("columns");
 }
 Numbers Row::inside(const Numbers& x) const { return select(is_inside(), x, f32(0)); }
@@ -313,14 +314,14 @@ RowSums::RowSums(Kernel& kernel, const RowTile& t)
     in_registers_.emplace(Numbers(f32(0), layout_));
     return;
   }
-  constexpr int kColumns = 32;  // columns in 128 bytes
+  constexpr int kColumns = 32;  // number of columns in 128 bytes
   const int rows = (t.values_of_thread() + 3) / 4 * 4 * threads_ / kColumns;
   own_ = kernel.shared<f32>({rows, kColumns}, SwizzleNone, 1, "sums of rows")[0].address() + tid_x() * 16;
   for (int i = 0; i < t.values_of_thread(); i += 4)
     store(place(i), std::array<f32, 4>{f32(0), f32(0), f32(0), f32(0)});
 }
 
-// A warp's accesses of 16 bytes are adjacent.
+// The accesses of a warp, of 16 bytes each, are adjacent.
 sptr<f32> RowSums::place(int number) const { return sptr<f32>(*own_ + number / 4 * threads_ * 16); }
 
 void RowSums::change(const std::function<f32(f32, int)>& next) {
@@ -378,8 +379,8 @@ void RowThreads::for_each(const std::function<void(Row&)>& body, const std::vect
   std::map<std::string, std::vector<Var<u32>>> next;
   for (const std::string& tensor : ahead) {
     const bool has_columns = problem_.operation->tensors[place_of(*problem_.operation, tensor)].has_columns();
-    // A warp that has an entire row lets other warps run while it waits for a number; loading it earlier
-    // would take a register.
+    // If a warp holds entire rows, other warps run while it waits for a number, so loading the number earlier
+    // would only take a register.
     if (!has_columns && !t.is_shared()) continue;
     for (const u32& word : registers_of(tensor, first)) next[tensor].emplace_back(word);
   }

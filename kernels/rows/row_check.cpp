@@ -58,9 +58,7 @@ class RowCheck {
                          right, kBlock));
     }
     for (const std::string& word : operation_.sizes())
-      checked.sizes.emplace(word, 0);  // includes the
-                                       // extents of omitted
-                                       // tensors
+      checked.sizes.emplace(word, 0);  // adds the extents of omitted tensors
     checked.is_empty = checked.rows() == 0 || updates_nothing();
     const auto [bytes, vector] = widest_access();
     if (!checked.is_empty) checked.problem.tile = tile(checked.columns(), bytes, vector);
@@ -112,12 +110,13 @@ class RowCheck {
       fail(fmt::format("{} must have the shape [{}], but is [{}]: {}", t.name, fmt::join(t.shape, ", "),
                        fmt::join(x.extents, ", "), what));
     };
-    // All additional leading extents are counted as rows. A scale for all pages has no extent of pages.
+    // Additional leading extents are counted as rows. A single scale for all pages lacks the extent
+    // "scale_pages".
     const size_t rows = given + 1 - rank;
     if (given + 1 < rank ||
         (rows != 1 && t.shape[0] != "rows" && !(rows == 0 && t.shape[0] == "scale_pages")))
       refuse("the number of dimensions is wrong");
-    int64_t ahead = 1;  // the product of all extents except the last
+    int64_t ahead = 1;  // product of all extents except the last
     for (size_t k = 0; k < rank; ++k) {
       int64_t extent = 1;
       for (size_t d = k == 0 ? 0 : rows + k - 1; d < rows + k; ++d) {
@@ -140,8 +139,8 @@ class RowCheck {
     for (const int64_t extent : x.extents) count *= extent;
     return count;
   }
-  // Returns the operand's memory as one row or, if the tensor has gaps, as rows of those dimensions that have
-  // no gaps.
+  // Returns the memory of a tensor as a single row or, if the tensor may have gaps, as rows that consist of
+  // the dimensions without gaps.
   static Operand place_of(const RowTensor& t, const RowOperand& x) {
     if (x.strides.empty()) return one_row(t.name.c_str(), x.type, x.memory, elements_of(x));
     const size_t outer = t.strided.size();
@@ -152,7 +151,7 @@ class RowCheck {
     return place;
   }
 
-  // Rows of bytes hold numbers of several bytes.
+  // Checks the alignment of rows of bytes, which contain numbers of several bytes.
   void check_bytes(const RowTensor& t, const RowOperand& x) const {
     bool is_aligned = x.memory.address % kAccessBytes == 0;
     for (size_t d = 0; d + 1 < x.strides.size(); ++d) is_aligned &= x.strides[d] % kAccessBytes == 0;
@@ -174,8 +173,8 @@ class RowCheck {
     check_no_self_overlap(operation_.name.c_str(), place, where_);
   }
 
-  // Throws Error for a result that overlaps another tensor, unless that tensor has its rows at the same
-  // addresses and is read before the result is written.
+  // Throws an Error if a result overlaps another tensor. A result may be in place of an input: the input must
+  // have the same shape, type and address, and the result must not be summed.
   void check_apart() const {
     for (size_t i = 0; i < call_.tensors.size(); ++i) {
       const RowTensor& t = operation_.tensors[i];
@@ -193,8 +192,8 @@ class RowCheck {
     }
   }
 
-  // Returns the bytes of the widest element in a row, and how many elements an access may have given all
-  // addresses.
+  // Returns the size in bytes of the widest elements in a row, and the number of elements per access that all
+  // addresses, strides and extents allow.
   std::pair<int, int> widest_access() const {
     int widest = 1, narrowest = 8;
     const auto of_columns = [&](auto&& visit) {

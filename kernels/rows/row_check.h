@@ -1,4 +1,4 @@
-// Checks the arguments of a call on rows against the table of its operation.
+// Checks the arguments of a call on rows against the description of its operation.
 #pragma once
 
 #include <map>
@@ -8,19 +8,19 @@
 
 namespace ptxbuilder::kernels {
 
-// The results of checking the types and extents of a call.
+// A call whose types and extents have been checked.
 struct CheckedRows {
-  std::map<std::string, int64_t> sizes;  // indexed with the table's words
+  std::map<std::string, int64_t> sizes;  // extents by name
   RowProblem problem;
-  bool is_empty = false;  // there is no row
+  bool is_empty = false;  // true: there are no rows
 
   int64_t rows() const { return sizes.at("rows"); }
   int64_t columns() const { return sizes.at("columns"); }
 };
 
-// Throws Error that names the tensor, the rule and the value.
+// Checks a call. Throws an Error that names the tensor, the violated rule and the value.
 CheckedRows check_rows(const RowCall& call, Where where);
-// Throws Error for a call that would run with a tensor at address 0.
+// Throws an Error if a tensor with elements has address 0.
 void check_row_addresses(const RowCall& call, Where where);
 
 }  // namespace ptxbuilder::kernels

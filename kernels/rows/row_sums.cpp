@@ -1,4 +1,5 @@
-// Sums each column of one or two matrices, after an operation whose CTAs have each summed their own rows.
+// Adds up the columns of one or two matrices. It runs after an operation with summed results, which stores a
+// row of sums for each group of CTAs.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 #include "ptxbuilder/registers/memory.h"
@@ -6,7 +7,8 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The rows and columns that a CTA processes at a time. Wide rows, which large clusters share, have few parts.
+// The numbers of rows and columns that a CTA processes at a time. If large clusters share a row, there are
+// few rows of sums.
 struct Block {
   int rows, columns;
 };

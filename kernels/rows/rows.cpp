@@ -14,7 +14,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// Identifies a kernel, together with a tile.
+// Identifies a kernel, in combination with a tile.
 struct RowKey {
   const RowOperation* operation;
   std::vector<std::optional<DType>> types;
@@ -25,7 +25,7 @@ size_t bytes_of_part(const CheckedRows& c, int64_t parts) {
   return static_cast<size_t>(round_up(parts * c.columns() * size_of(DType::f32), kPartAlignment));
 }
 
-// Returns the indices of the tensors that are results summed over rows.
+// Returns the indices of summed results that are present.
 std::vector<size_t> summed(const RowOperation& o, const std::vector<std::optional<DType>>& types) {
   std::vector<size_t> all;
   for (size_t i = 0; i < types.size(); ++i)
@@ -33,8 +33,9 @@ std::vector<size_t> summed(const RowOperation& o, const std::vector<std::optiona
   return all;
 }
 
-// Calls of one form differ only in addresses, numbers and stream. A form includes all extents and types, the
-// alignment of each address, and which tensors share an address.
+// Limits for calls that are cached by their form. Calls of the same form differ only in addresses, numbers
+// and stream. The form includes all extents and types, the alignment of each address, and which tensors share
+// an address.
 constexpr size_t kKeptTensors = 8, kKeptRank = 5, kKeptNumbers = 4;
 constexpr size_t kOfTensor = 2 + kKeptRank, kFormWords = 2 + kKeptTensors * kOfTensor;
 constexpr size_t kFirstTensor = SourcedArguments::kWorkspace + 1, kFirstNumber = kFirstTensor + kKeptTensors;
@@ -81,8 +82,9 @@ Sources sources_of(const RowCall& call) {
   return sources;
 }
 
-// Returns whether the tensors that a call writes do not overlap any others, unless they have the same
-// address, and whether the workspace does not overlap any tensor. A call's form does not determine this.
+// Returns whether no result overlaps another tensor, except that tensors may have the same address, and
+// whether the workspace overlaps no tensor. This has to be checked for each call, since it does not follow
+// from the form.
 bool lies_apart(const RowCall& call, size_t workspace) {
   const runtime::View own = {call.workspace.address, workspace};
   if (workspace > 0 &&
@@ -100,7 +102,7 @@ bool lies_apart(const RowCall& call, size_t workspace) {
   return true;
 }
 
-// Returns a text such as "softmax x bf16 1000 x 4096, y bf16 1000 x 4096".
+// Describes a call, such as "softmax x bf16 1000 x 4096, y bf16 1000 x 4096".
 std::string described(const RowCall& call) {
   if (!call.operation) return "an operation on rows";
   std::string text = call.operation->name;
@@ -117,7 +119,7 @@ std::string described(const RowCall& call) {
 
 struct KeptCall {
   PreparedCall launches;
-  size_t workspace;  // bytes
+  size_t workspace;  // bytes of the workspace
 };
 
 }  // namespace
@@ -130,12 +132,12 @@ struct Rows::State {
     return kernels.get(RowKey{problem.operation, problem.types}, problem.tile, [&] {
       const WatchedKernels watched;
       Kernel built = problem.operation->build(problem);
-      // A rare mix of types and tensors may spill a few bytes, which the caller cannot prevent.
+      // Rare combinations of types and tensors spill a few bytes, which the caller cannot prevent.
       for (const char* advisory : {"spills", "stack"}) built.waive(advisory);
       return std::make_unique<runtime::LoadedKernel>(load(device, compiler, std::move(built)));
     });
   }
-  // Returns the kernel that adds up the parts of one or two results of a call.
+  // Returns the kernel that adds up the parts of the call's summed results.
   runtime::LoadedKernel& sums_kernel(const RowCall& call, const CheckedRows& c) {
     RowProblem problem{&sums, {}, {.vector = c.columns() % 4 == 0 ? 4 : 1, .ctas = c.problem.tile.ctas}};
     for (const size_t i : summed(*call.operation, c.problem.types)) {
@@ -155,7 +157,7 @@ struct Rows::State {
 
   void call(const RowCall& call, Where where);
 
-  // Queues a launch, and adds it to the prepared call `keeps`, if that is given.
+  // Queues a launch, and adds it to the prepared call `keeps` if this is not null.
   void queue(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments,
              PreparedCall* keeps, Where where) {
     kernel.launch(options, arguments.list(), where);

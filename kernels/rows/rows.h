@@ -1,5 +1,5 @@
-// Runs any operation on the rows of a matrix as one call on the host: y = rms_norm(x), and the other
-// operations in operations.h.
+// Runs operations on the rows of a matrix, such as y = rms_norm(x), in one call on the host. operations.h
+// lists the operations.
 //
 //   kernels::Rows rows(*device);
 //   kernels::RowCall call{.operation = &kernels::row_operation("softmax")};
@@ -18,15 +18,15 @@
 
 namespace ptxbuilder::kernels {
 
-// A tensor with its extents, outermost first. Only tensors that the operation's table lists as strided may
-// have gaps.
+// A tensor of a call. Extents and strides are outermost first. A tensor may have gaps only along the
+// dimensions of RowTensor::strided.
 struct RowOperand {
   DType type = DType::bf16;
   std::vector<int64_t> extents;
   runtime::View memory;
-  std::vector<int64_t> strides = {};  // in elements; empty: there are no gaps
+  std::vector<int64_t> strides = {};  // in elements; empty: no gaps
 
-  // Returns the number of elements from one index of a dimension to the next.
+  // Returns the stride of a dimension in elements.
   int64_t stride(size_t dimension) const {
     if (!strides.empty()) return strides[dimension];
     int64_t compact = 1;
@@ -35,28 +35,28 @@ struct RowOperand {
   }
 };
 
-// A call of an operation, with an entry for each tensor in the operation's table, in that order, and a value
-// for each of its numbers. Extents before those of the table are counted as rows. A result may overwrite an
-// input that the same threads read, element by element, as y may overwrite x; otherwise results must not
-// overlap any other tensor.
+// A call of an operation. `tensors` has an entry for each tensor of the operation, and `numbers` a value for
+// each of its numbers, in the same order. If a tensor has more dimensions than the operation lists, the
+// additional leading extents are counted as rows. A result may be at the same address as an input of the same
+// shape and type, such as y at the address of x; otherwise, results must not overlap any other tensor.
 struct RowCall {
   const RowOperation* operation = nullptr;
   std::vector<std::optional<RowOperand>> tensors;
-  std::vector<float> numbers = {};  // if empty, the table's defaults
+  std::vector<float> numbers = {};  // empty: the defaults
   runtime::View workspace = {};
   runtime::Stream stream = {};
 };
 
-// Runs operations on rows. Any thread may call it at any time. Throws Error that begins with the operation's
-// name, and names the tensor and the rule that it violates.
+// Runs operations on rows. Any thread may call this object at any time. Errors begin with the name of the
+// operation, and name the tensor and the rule that it violates.
 class Rows {
  public:
   explicit Rows(runtime::Device& device, const CallOptions& options = {});
   ~Rows();
 
   void operator()(const RowCall& call, Where where = Where::here());
-  // Returns the bytes of workspace, which operations that sum over rows need for the sums of each group of
-  // CTAs. Compiles the kernel.
+  // Returns the size of the workspace that the call needs, in bytes. Operations with summed results store the
+  // sums of each group of CTAs there. This function compiles the kernel.
   size_t workspace_bytes(const RowCall& call, Where where = Where::here());
 
  private:

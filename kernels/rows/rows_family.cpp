@@ -1,4 +1,4 @@
-// This file makes a kernel family for each operation on rows.
+// Registers a kernel family for each operation on rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ RowProblem problem_of(const RowOperation& o, const command::Fields& f) {
   return problem;
 }
 
-// Sets random numbers from `least` to `end`, exclusive.
+// Sets elements to random integers from `least` to `end`, exclusive.
 void choose(command::Tensor& t, int64_t least, int64_t end) {
   for (size_t i = 0; i < t.count(); ++i) {
     const auto drawn = static_cast<int64_t>(std::abs(t[i]));
@@ -63,8 +63,8 @@ void choose(command::Tensor& t, int64_t least, int64_t end) {
   t.to_device();
 }
 
-// Sets random numbers below `end`, each at most once, and -1 in every fifth place and after all numbers have
-// been used.
+// Sets elements to distinct integers below `end` in a scrambled order. Every fifth element is -1, and so are
+// all elements after the integers have been used up.
 void scatter(command::Tensor& t, int64_t end) {
   int64_t step = end / 3 + 1;
   while (std::gcd(step, end) != 1) ++step;
@@ -75,7 +75,7 @@ void scatter(command::Tensor& t, int64_t end) {
   t.to_device();
 }
 
-// Sets the row numbers of an index.
+// Sets the elements of an index to numbers of rows.
 void choose(command::Tensor& x, const RowOperation& o, const RowTensor& index, const RowReference& call) {
   int64_t end = 1;
   for (const std::string& word : index.counts) end *= call.sizes.at(word);
@@ -83,7 +83,7 @@ void choose(command::Tensor& x, const RowOperation& o, const RowTensor& index, c
     return t.is_updated() && std::find(t.shape.begin(), t.shape.end(), index.counts[0]) != t.shape.end();
   };
   if (std::any_of(o.tensors.begin(), o.tensors.end(), is_of_updated))
-    scatter(x, end);  // two rows with the same number would race
+    scatter(x, end);  // equal numbers would make writes race
   else
     choose(x, index.counts[0] == "columns" ? -1 : 0, end);
 }
@@ -126,7 +126,7 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
     }
   for (const RowNumber& n : o.numbers) arguments.push_back(runtime::scalar(n.unsaid));
   run.launch(arguments);
-  // Each row is computed once, although several threads request its elements.
+  // Each row is computed only once, although several threads request its elements.
   std::deque<runtime::Lazy<std::map<std::string, std::vector<RowExpected>>>> rows(
       static_cast<size_t>(call.sizes["rows"]));
   const auto expected = [&](const std::string& tensor, size_t row, size_t element) {
@@ -160,7 +160,7 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
             right = expected(t.name, e / of_row, e % of_row);
           else if (!t.is_summed && t.shape.back() == "rows")
             right = expected(t.name, e % rows.size(), e / rows.size());
-          else if (!t.is_summed)  // sums of blocks of rows, indexed with the column
+          else if (!t.is_summed)  // scales of blocks along columns: any row of the block has the result
             right = expected(t.name, e / columns * 128, e % columns);
           for (size_t row = 0; t.is_summed && row < rows.size(); ++row) {
             if (row / rows_of_cta % parts != e / of_row) continue;

@@ -13,18 +13,18 @@ namespace {
 constexpr int64_t kThreads = RegisterLayout::kThreads, kWarp = 32;
 constexpr int64_t kFewWarpgroups = 4, kCtasOfWarpgroup = 8;
 constexpr int kMostCtas = 16;
-constexpr int kWidest = 8;  // 16-bit elements of an access
+constexpr int kWidest = 8;  // 16-bit elements in a wide access
 constexpr int kValuesOfNarrow = 16;
 constexpr int64_t kMostAccessesOfPiece = 16;
-constexpr int kBytesOfPiece = 32, kMostPieces = 4, kLeastCopy = 4;  // limits for one thread's part of a
-                                                                    // waiting row
+constexpr int kBytesOfPiece = 32, kMostPieces = 4,
+              kLeastCopy = 4;  // limits for a thread's part of a row in shared memory
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Returns the number of CTAs that share a row. It is one CTA if one can hold the row. Otherwise, more CTAs
-// run at once if each has fewer warps, and the CTAs of a cluster wait less for each other. If a CTA processes
-// rows one after the other, an SM holds several CTAs, up to those of a cluster of eight with a warpgroup
-// each, so that one row is computed while another one waits.
+// Returns the number of CTAs that share a row. It is 1 if a single CTA can hold the row. Otherwise, CTAs with
+// fewer warps are preferred, since more of them run at once and the CTAs of a cluster wait less for each
+// other. If CTAs stay resident, they have fewer warps still, so that an SM holds several CTAs and processes
+// one row while another waits.
 int ctas_for(int64_t warpgroups, int64_t most_of_cta, bool stays) {
   const int64_t most = stays ? std::max(most_of_cta / 2, int64_t{1}) : most_of_cta;
   if (warpgroups <= most) return 1;
@@ -67,7 +67,7 @@ RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits
   const auto held = [&](int64_t threads, int times) {
     return accesses <= values * times / t.vector * threads;
   };
-  // If elements are read one by one, CTAs with fewer threads, and more elements in flight per thread, are
+  // If elements are read one by one, CTAs with fewer threads and more elements in flight per thread are
   // faster.
   const auto few = [&](int times) { return ceil_div(accesses, values * times / t.vector * kThreads); };
   t.is_wide = limits.wide > 1 &&

@@ -5,7 +5,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The greatest element and its column, which is the first one if there are several. Columns are exact in f32.
+// The greatest element and its column, the first if there are several. f32 represents columns exactly.
 struct Greatest {
   Numbers value, column;
 };
@@ -28,7 +28,7 @@ Kernel top_k_kernel(const RowProblem& problem) {
   if (problem.tile.ctas > 1) throw Error("top_k: a row has more columns than one CTA holds");
   return row_kernel(problem, [](Row& row) {
     const Numbers column = astype<f32>(row.column());
-    // An element that was taken, or that is after the last column, is NaN, which a maximum ignores.
+    // Elements that have been selected, and elements after the last column, are NaN, which a maximum ignores.
     Var<Numbers> left(row.load("x", NAN));
     for_(0, row.size("k"), [&](u32 i) {
       const Greatest next = greatest(row, left.value(), column);

@@ -1,5 +1,5 @@
-// The transpose of a matrix. Tiles pass through shared memory, so that accesses along rows are wide on both
-// sides.
+// Transpose of a matrix. Tiles pass through shared memory, so that both loads and stores make wide accesses
+// along rows.
 #include <fmt/format.h>
 
 #include "kernels/rows/element.h"

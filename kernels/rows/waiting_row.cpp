@@ -7,7 +7,8 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kBytesOfCopy = 16, kColumns = 128;  // kColumns: the bytes in a row of the allocation
+constexpr int kBytesOfCopy = 16,
+              kColumns = 128;  // kColumns is the number of bytes in a row of the allocation
 
 int threads_of(const RowTile& t) { return t.warps * 32; }
 

@@ -1,5 +1,5 @@
-// A row whose parts wait in shared memory: each thread copies its own elements there, and reads them as often
-// as it needs, with few registers and without a barrier.
+// A row in shared memory. Each thread copies its own elements there and reads them as often as necessary, so
+// that few registers and no barrier are needed.
 #pragma once
 
 #include <map>
@@ -17,32 +17,31 @@ class WaitingRow {
   struct Tensor {
     std::string name;
     DType type;
-    gmem start;  // where the row starts
+    gmem start;  // first element of the row
   };
 
-  // Starts the copies of all pieces of the tile, in order. The threads of a warp begin at `column`; elements
-  // after `columns` are zeros.
+  // Starts the copies of all pieces of the tile, in order. This warp's part begins at column `column`.
+  // Elements at `columns` and above are zeros.
   WaitingRow(Kernel& kernel, const RowTile& tile, const std::vector<Tensor>& tensors, u32 column,
              u32 columns);
 
-  // Waits for this piece and all earlier ones.
+  // Waits for a piece and all earlier pieces.
   void wait(int piece);
-  // Returns this thread's elements of a piece, in the order of the tile's layout.
+  // Returns this thread's elements of a piece, in the order of the tile's layout, as registers.
   std::vector<u32> load(const std::string& tensor, int piece) const;
 
  private:
-  // The part of shared memory that a thread uses. Adjacent threads use adjacent parts, one access after the
-  // other.
+  // The place of a tensor in shared memory. For each copy, adjacent threads use adjacent memory.
   struct Place {
-    smem first;  // the first address of this thread
-    int copies;  // copies per access, of up to 16 bytes each
+    smem first;  // first address of this thread
+    int copies;  // number of copies per access, of up to 16 bytes each
     int bytes;   // bytes per copy
   };
   smem address(const Place& place, int piece, int vector, int copy) const;
 
   const RowTile tile_;
   std::map<std::string, Place> places_;
-  int arrived_ = 0;  // pieces that have arrived
+  int arrived_ = 0;  // number of pieces that have arrived
 };
 
 }  // namespace ptxbuilder::kernels
