@@ -9,7 +9,7 @@ Kernel add_block() {
   auto [l, r, out] = k.params<gptr<f16>, gptr<f16>, gptr<f16>>("l", "r", "out");
   k.grid("1");
   describe_addition(k, "l", "r", "out");
-  auto layout = strided(kBlock, 8);  // 16 bytes per access
+  auto layout = strided(kBlock, 8);  // a thread accesses 8 elements, which are 16 bytes, at a time
   store(out, load(l, layout) + load(r, layout));
   return k;
 }

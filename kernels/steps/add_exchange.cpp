@@ -1,5 +1,5 @@
-// add_exchange: l + r for blocks of 128 x 128 f16. One CTA of a cluster loads l and the other one r; each
-// stores half of its rows to the other CTA, and adds the rows that it gets to its own.
+// add_exchange: l + r for blocks of 128 x 128 f16. One CTA of a cluster loads l, and the other loads r. Each
+// stores half of its rows in the other CTA, and adds the rows that it receives to its own.
 #include "kernels/steps/block.h"
 
 namespace ptxbuilder::kernels {
@@ -18,7 +18,7 @@ Kernel add_exchange() {
   Barriers loaded(k, {1}, {"loaded"}), arrived(k, {1}, {"arrived"});
   u32 rank = cluster_ctarank(), other = rank ^ 1;
   elect([&] { mbarrier_arrive_expect_tx(arrived[0], static_cast<uint32_t>(sOther.stage_bytes())); });
-  sync_cluster();  // the other CTA's stores complete this one's barrier
+  sync_cluster();  // the other CTA's stores will complete a barrier of this CTA
 
   elect([&, L = L, R = R] {
     const LoadView own = sOwn[0].expecting(loaded[0]);

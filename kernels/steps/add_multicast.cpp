@@ -1,5 +1,5 @@
-// add_multicast: l + r for two blocks r of 128 x 128 f16 and one l, which a cluster of two CTAs loads only
-// once: each CTA loads half of the rows for both.
+// add_multicast: l + r for two blocks r of 128 x 128 f16 and one block l. A cluster of two CTAs loads l only
+// once: each CTA loads half of its rows for both.
 #include "kernels/steps/block.h"
 
 namespace ptxbuilder::kernels {
@@ -17,13 +17,13 @@ Kernel add_multicast() {
   auto sL = k.shared<f16>(block, Swizzle128B), sR = k.shared<f16>(block, Swizzle128B);
   auto sOut = k.shared<f16>(block, Swizzle128B);
   Barriers loaded(k, {1});
-  sync_cluster();  // the other CTA's copies complete this one's barrier
+  sync_cluster();  // the other CTA's copies will complete a barrier of this CTA
 
   u32 row = ctaid_x() * kBlock.rows;
   load_both(loaded[0], sL[0].multicast(ClusterAxis::x), L, 0, sR[0], R, row);
   store(sOut[0], load<f16>(sL[0]) + load<f16>(sR[0]));
   store_out(Out, sOut[0], 0, row);
-  sync_cluster();  // shared memory must live as long as the other CTA copies into it
+  sync_cluster();  // shared memory must exist as long as the other CTA copies into it
   return k;
 }
 

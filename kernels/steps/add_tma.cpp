@@ -1,4 +1,5 @@
-// add_tma: l + r for one 128 x 128 block of f16, which TMA loads into shared memory and stores back.
+// add_tma: l + r for one 128 x 128 block of f16. TMA loads the operands into shared memory and stores the
+// sum.
 #include "kernels/steps/block.h"
 
 namespace ptxbuilder::kernels {

@@ -1,5 +1,5 @@
-// add_tma_swizzled: l + r for one 128 x 128 block of f16, in shared memory in tiles of 64 columns with the
-// 128-byte swizzle, the layout that the tensor cores need.
+// add_tma_swizzled: l + r for one 128 x 128 block of f16. In shared memory, blocks consist of panels of 64
+// columns with the 128-byte swizzle, which is the layout that tensor cores need.
 #include "kernels/steps/block.h"
 
 namespace ptxbuilder::kernels {
@@ -17,8 +17,7 @@ Kernel add_tma_swizzled() {
   sync_threads();
 
   load_both(loaded[0], sL[0], L, 0, sR[0], R, 0);
-  auto layout = wgmma_layout(kBlock.rows, kBlock.cols);  // an accumulator's layout, which has no bank
-                                                         // conflicts
+  auto layout = wgmma_layout(kBlock.rows, kBlock.cols);  // layout of an accumulator, free of bank conflicts
   store(sOut[0], load<f16>(sL[0], layout) + load<f16>(sR[0], layout));
   store_out(Out, sOut[0], 0, 0);
   return k;

@@ -1,8 +1,7 @@
-// attention_step: attention for blocks of 64 queries in one file. A producer warpgroup loads keys and values
-// with TMA, and a consumer multiplies. The softmax is computed while the tensor cores multiply: the scores of
-// the next keys are read while the previous sums are still in flight; the sums are then rescaled, and the
-// probabilities are operand A of a product in registers (Dao and others, FlashAttention; Shah and others,
-// FlashAttention-3).
+// attention_step: attention for blocks of 64 queries, in a single file. A producer warpgroup loads keys and
+// values with TMA, and a consumer multiplies. The softmax of the next keys is computed while the tensor cores
+// still add up the previous values. The sums are then rescaled, and the probabilities, in registers, are
+// operand A of the next product (Dao and others, FlashAttention; Shah and others, FlashAttention-3).
 #include <cmath>
 
 #include "kernels/family/family.h"
@@ -15,13 +14,14 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kDepth = 64, kBlock = 64;  // columns of all tensors; queries per CTA, and keys per step
+constexpr int kDepth = 64,
+              kBlock = 64;  // kDepth: columns of all tensors; kBlock: queries per CTA, and keys per step
 
-// O[q, d] = sum_n softmax_n(Q[q, :] . K[n, :] / sqrt(kDepth)) V[n, d] for each head. The rows of a head
-// follow those of the previous head; queries and keys are whole blocks.
+// Computes O[q, d] = sum_n softmax_n(Q[q, :] . K[n, :] / sqrt(kDepth)) V[n, d] for each head. The rows of a
+// head follow those of the previous head. The numbers of queries and keys must be multiples of a block.
 Kernel attention_step(int stages) {
   Kernel k("attention_step");
-  k.waive("wgmma-a-registers");  // the machine code does not have this defect, as scripts/sentinel checks
+  k.waive("wgmma-a-registers");  // the machine code is free of this defect; scripts/sentinel verifies this
   auto [Q, K, V, O, queries, keys] =
       k.params<TensorMap, TensorMap, TensorMap, gptr<f16>, u32, u32>("Q", "K", "V", "O", "queries", "keys");
   k.grid("extent(Q, 1) / 64");
@@ -34,7 +34,7 @@ Kernel attention_step(int stages) {
   auto sQ = k.shared<f16>({kBlock, kDepth}, Swizzle128B, 1, "Q");
   auto sK = k.shared<f16>({kBlock, kDepth}, Swizzle128B, stages, "K");
   auto sV = k.shared<f16>({kBlock, kDepth}, Swizzle128B, stages, "V");
-  Barriers arrived(k, {1});  // for the queries
+  Barriers arrived(k, {1});  // barrier for the queries
   Pipeline key_ring(k, stages, {sK}, 1), value_ring(k, stages, {sV}, 1);
   const u32 query = ctaid_x() * kBlock, first_key = query / queries * keys, blocks = keys / kBlock;
 
@@ -98,7 +98,7 @@ Kernel attention_step(int stages) {
   return k;
 }
 
-// Returns the weights of one query's keys, in float64.
+// Returns the weights of the keys for one query, in float64.
 std::vector<double> weights(const command::Tensor& q, const command::Tensor& k, size_t query,
                             size_t first_key, size_t keys) {
   std::vector<double> all(keys);
@@ -121,7 +121,7 @@ void run(const command::Fields& f, command::Run& run) {
                   o = run.output(DType::f16, {kDepth, heads * queries});
   run.launch({q.tensor(), k.tensor(), v.tensor(), o.pointer(),
               runtime::scalar(static_cast<uint32_t>(queries)), runtime::scalar(static_cast<uint32_t>(keys))});
-  // The tolerance covers the rounding of weights and O to f16; 1e-4 is the error of scores and exp2.
+  // The tolerance covers the rounding of weights and O to f16, and 1e-4 for the error of scores and exp2.
   run.check(o, static_cast<double>(keys * kDepth), [&](size_t i) {
     const size_t query = i / kDepth, first_key = query / queries * keys;
     const std::vector<double> w = weights(q, k, query, first_key, keys);

@@ -1,4 +1,5 @@
-// Code that the kernels for one block of f16 share: the block's extent, its load with TMA, and the check.
+// Code shared by the kernels that process one block of f16: the size of the block, loads with TMA, and the
+// check.
 #pragma once
 
 #include "kernels/family/family.h"
@@ -11,7 +12,8 @@ namespace ptxbuilder::kernels {
 
 inline constexpr TileExtent kBlock = {128, 128};
 
-// Loads two blocks with one thread, beginning at the given row of each map; all threads wait for both.
+// Loads two blocks with one thread, beginning at rows `l_row` and `r_row` of the maps. All threads wait for
+// both blocks.
 inline void load_both(smem loaded, const LoadView& l, TensorMap L, u32 l_row, const LoadView& r, TensorMap R,
                       u32 r_row) {
   elect([&] {
@@ -22,13 +24,13 @@ inline void load_both(smem loaded, const LoadView& l, TensorMap L, u32 l_row, co
   barrier_wait(loaded, 0);
 }
 
-// Describes `l`, `r` and `out`, blocks with rows of 128 f16, to the caller.
+// Sets the descriptions of the parameters `l`, `r` and `out`, which are blocks with rows of 128 f16.
 inline void describe_addition(Kernel& k, const char* l, const char* r, const char* out) {
   k.describe({{l, "the left block: 128 columns"}, {r, "the right block"}, {out, "the sum"}});
 }
 
-// Checks l + r for `rows` rows, where l is repeated every `l_rows`; every element must be exact. Operands are
-// tensor maps or pointers.
+// Runs and checks l + r for `rows` rows; l is repeated every `l_rows` rows. Every element must be exact. The
+// arguments are tensor maps if `tensor_maps`, and pointers otherwise.
 inline void check_addition(command::Run& run, bool tensor_maps, uint64_t rows, uint64_t l_rows) {
   const uint64_t cols = static_cast<uint64_t>(kBlock.cols);
   command::Tensor l = run.normal(DType::f16, {cols, l_rows}), r = run.normal(DType::f16, {cols, rows});

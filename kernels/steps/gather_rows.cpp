@@ -1,6 +1,6 @@
-// gather_rows copies the rows of a table that an index selects to a matrix, or adds a matrix's rows to them;
-// or, for comparison, copies the same number of consecutive rows. One thread of a CTA loads each row with a
-// separate copy, and another thread stores.
+// gather_rows: copies the rows of a table that an index selects to a matrix, or adds the rows of a matrix to
+// them. For comparison, it can also copy the same number of consecutive rows. One thread of a CTA loads each
+// row with a separate copy, and another thread stores.
 #include <algorithm>
 #include <cmath>
 
@@ -35,7 +35,8 @@ Kernel gather_rows(const GatherConfig& c) {
   const Pipeline pipe(k, c.stages, {tile}, 1);
   const auto n = static_cast<uint32_t>(c.n), rows = static_cast<uint32_t>(c.rows);
   const IndexedRows<f32> of_table{table, n, count};
-  // Iterates over this CTA's blocks of rows. The last block of a copy begins early enough to end at m.
+  // Iterates over the blocks of rows of this CTA. If rows are copied, the last block begins early enough to
+  // end at m.
   const auto each_block = [&](const std::function<void(u32)>& body) {
     for_(ctaid_x(), ceil_div(m, rows), nctaid_x(),
          [&](u32 block) { body(c.way == kCopy ? min(block * rows, m - rows) : block * rows); });
@@ -63,7 +64,7 @@ Kernel gather_rows(const GatherConfig& c) {
     each_block([&](u32 first) {
       auto s = ring.wait();
       elect([&] {
-        if (c.way == kScatterAdd)  // rows after m, which are zeros, are not stored
+        if (c.way == kScatterAdd)  // rows at m and above are zeros, and are not stored
           bulk_scatter_reduce(CopyReduction::add, of_table, tile[s],
                               [&](u32 row) { return select(first + row < m, number_of(first)(row), count); });
         else
@@ -71,7 +72,7 @@ Kernel gather_rows(const GatherConfig& c) {
         cp_async_bulk_commit_group();
         cp_async_bulk_wait_group_read(0);
       });
-      sync_warpgroup();  // all threads of the warpgroup have stored
+      sync_warpgroup();  // all threads of the warpgroup must have stored
       ring.release(s);
     });
     elect([] { cp_async_bulk_wait_group(0); });
@@ -91,7 +92,7 @@ void run(const command::Fields& f, command::Run& run) {
   command::Tensor index = run.normal(DType::u32, {m}),
                   in = run.normal(DType::f32, {n, way == kScatterAdd ? m : count}),
                   out = run.output(DType::f32, {n, way == kScatterAdd ? count : m});
-  // The index names all rows of the table in an irregular order, and sometimes a row that does not exist.
+  // The index contains all rows of the table in an irregular order, and some rows that do not exist.
   std::vector<uint64_t> rows(m);
   for (uint64_t i = 0; i < m; ++i) {
     rows[i] = i % 61 == 60 ? UINT32_MAX - i : i * 2654435761u % (uint64_t{1} << 32) % count;

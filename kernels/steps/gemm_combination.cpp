@@ -1,6 +1,6 @@
-// gemm_combination: one bf16 product, with the methods of copying and multiplying as parameters. Each pair of
-// methods is a kernel: gemm_tma_wgmma, gemm_tma_register_a, gemm_tma_mma_sync, and the same three with
-// cp_async.
+// gemm_combination: a bf16 product that combines a method of copying with a method of multiplying. Each
+// combination is a kernel: gemm_tma_wgmma, gemm_tma_register_a, gemm_tma_mma_sync, and three kernels with
+// cp_async in place of tma.
 #include "kernels/family/family.h"
 #include "kernels/steps/gemm_run.h"
 #include "ptxbuilder/plan/bank_conflicts.h"
@@ -17,11 +17,11 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The method of copying: one thread copies boxes with TMA, or all threads copy pieces with cp.async, which
-// supports rows of any length.
+// The method of copying. tma: one thread copies boxes with TMA. cp_async: all threads copy pieces with
+// cp.async, which supports rows of any length.
 enum class CopyBy : uint8_t { tma, cp_async };
-// The method of multiplying: wgmma reads both operands from shared memory, or A from registers; mma.sync
-// reads both from registers.
+// The method of multiplying. wgmma reads both operands from shared memory, or A from registers (register_a);
+// mma.sync reads both from registers.
 enum class MultiplyBy : uint8_t { wgmma, register_a, mma_sync };
 constexpr std::array kCopyWords = {"tma", "cp_async"};
 constexpr std::array kMultiplyWords = {"wgmma", "register_a", "mma_sync"};
@@ -32,27 +32,23 @@ struct Combination {
   CopyBy copy_by;
   MultiplyBy multiply_by;
 
-  bool has_roles() const { return copy_by == CopyBy::tma; }  // a producer and consumers
+  bool has_roles() const { return copy_by == CopyBy::tma; }  // has a producer and consumers
   bool is_warps() const { return multiply_by == MultiplyBy::mma_sync; }
   int bm() const { return is_warps() ? 64 : 128; }
   int bn() const { return bm(); }
   int stages() const { return has_roles() ? 4 : 3; }
-  int warpgroups() const {
-    return has_roles() && !is_warps() ? bm() / 64 : 1;
-  }  // the warpgroups that
-     // multiply
+  // Returns the number of warpgroups that multiply.
+  int warpgroups() const { return has_roles() && !is_warps() ? bm() / 64 : 1; }
   int rows() const { return bm() / warpgroups(); }
-  bool has_sizes() const {
-    return !has_roles() || is_warps();
-  }  // the kernel has parameters for the sizes,
-     // which tensor maps contain implicitly
+  // Returns whether the kernel has parameters for the sizes, which tensor maps would contain otherwise.
+  bool has_sizes() const { return !has_roles() || is_warps(); }
   std::string name() const {
     return std::string("gemm_") + kCopyWords[static_cast<size_t>(copy_by)] + "_" +
            kMultiplyWords[static_cast<size_t>(multiply_by)];
   }
 };
 
-// The part of the kernel that all combinations share.
+// The parts of a kernel that all combinations have in common.
 struct Gemm {
   Gemm(Kernel& k, const Combination& c) : k(k), c(c) {
     const auto matrix = [&](const char* name, bool is_map, const char* meaning) {
@@ -82,10 +78,10 @@ struct Gemm {
   std::optional<SharedTile> a, b;
 };
 
-// Emits the address of a stage at the point of use.
+// Returns a stage; its address is computed where the function is called.
 using StageView = std::function<TileView()>;
 
-// The sums of a warpgroup's rows of a tile: adds products of stages, and stores the sums.
+// The sums of a tile for the rows of a warpgroup. Adds the products of stages, and stores the sums.
 class Sums {
  public:
   virtual ~Sums() = default;
@@ -98,7 +94,7 @@ class WgmmaSums : public Sums {
   explicit WgmmaSums(const Gemm& g) : g_(g), acc_(g.c.rows(), g.c.bn()) {}
   void add(const StageView& a, const StageView& b) override {
     if (g_.c.multiply_by == MultiplyBy::register_a) {
-      const auto x = load<bf16>(a(), wgmma_layout(g_.c.rows(), BK));  // with ldmatrix
+      const auto x = load<bf16>(a(), wgmma_layout(g_.c.rows(), BK));  // loaded with ldmatrix
       wgmma_group([&] { mma(acc_, x, b()); });
     } else {
       wgmma_group([&] { mma(acc_, a(), b()); });
@@ -112,8 +108,8 @@ class WgmmaSums : public Sums {
   Accumulator acc_;
 };
 
-// Assigns elements to threads: warps are numbered down and then across, and so are the instructions of a
-// warp, with k as the outermost loop.
+// Multiplies with mma.sync. Warps are numbered down the tile and then across, and so are the instructions of
+// a warp; the loop over k is the outermost.
 class MmaSyncSums : public Sums {
  public:
   explicit MmaSyncSums(const Gemm& g) : g_(g), thread_(tid_x() % 128) {
@@ -139,7 +135,8 @@ class MmaSyncSums : public Sums {
   }
 
  private:
-  static constexpr int kTile = 64, kWarp = 32;  // 2 x 2 warps share the tile
+  static constexpr int kTile = 64,
+                       kWarp = 32;  // edge of the tile, which 2 x 2 warps share, and edge of a warp's part
   static constexpr int kDown = kWarp / 16, kAcross = kWarp / 8, kSteps = BK / 16;
 
   const Gemm& g_;
@@ -165,7 +162,7 @@ std::unique_ptr<Sums> sums_of(const Gemm& g) {
   return std::make_unique<WgmmaSums>(g);
 }
 
-// A producer fills a ring of stages, and consumers return them.
+// Emits the loops of a producer, which fills a ring of stages, and of consumers, which multiply them.
 void multiply_by_roles(const Gemm& g) {
   const Combination& c = g.c;
   const SharedTile &sA = *g.a, &sB = *g.b;
@@ -190,14 +187,15 @@ void multiply_by_roles(const Gemm& g) {
       auto s = ring.wait();
       const auto rows = [&] { return c.warpgroups() == 1 ? sA[s] : sA[s].rows(wg * c.rows(), c.rows()); };
       sums->add(rows, [&] { return sB[s]; });
-      if (c.is_warps()) bar_warp_sync(0xffffffff);  // all lanes have read the stage before lane 0 releases it
+      if (c.is_warps())
+        bar_warp_sync(0xffffffff);  // all lanes must have read the stage before lane 0 releases it
       ring.release(s);
     });
     sums->store(c.warpgroups() == 1 ? row : row + wg * c.rows(), col);
   });
 }
 
-// All threads copy their pieces of later stages, and also multiply.
+// Emits a loop in which all threads copy their pieces of later stages, and multiply.
 void multiply_by_all(const Gemm& g) {
   const Combination& c = g.c;
   const SharedTile &sA = *g.a, &sB = *g.b;
@@ -211,7 +209,8 @@ void multiply_by_all(const Gemm& g) {
   check_conflict_free(copy_b);
   u32 row = ctaid_y() * c.bm(), col = ctaid_x() * c.bn(), steps = ceil_div(K, BK);
   const int stages = c.stages();
-  auto fetch = [&](u32 kt) {  // one group per stage, empty after the end, so that waits can count groups
+  // Commits one group per stage, and an empty group after the last stage, so that waits can count groups.
+  auto fetch = [&](u32 kt) {
     if_(kt < steps, [&] {
       load_async(copy_a, sA[kt % stages], a.tile(row, kt * BK), tid_x());
       load_async(copy_b, sB[kt % stages], b.tile(col, kt * BK), tid_x());
@@ -222,7 +221,8 @@ void multiply_by_all(const Gemm& g) {
   const auto sums = sums_of(g);
   for_(0, steps, [&](u32 kt) {
     cp_async_wait_group(stages - 2);
-    // All threads see all pieces, wgmma through a fence, and all warps have finished with the previous stage.
+    // Makes the pieces of all threads visible (to wgmma, through a fence), and waits until all warps have
+    // read the previous stage.
     c.is_warps() ? sync_threads() : commit_smem();
     fetch(kt + (stages - 1));
     u32 s = kt % stages;
@@ -231,7 +231,7 @@ void multiply_by_all(const Gemm& g) {
   sums->store(row, col);
 }
 
-Kernel gemm_combination(const Combination& c) {  // D[m,n] = sum_k A[m,k] B[n,k]
+Kernel gemm_combination(const Combination& c) {  // computes D[m,n] = sum_k A[m,k] B[n,k]
   Kernel k(c.name());
   const Gemm g(k, c);
   c.has_roles() ? multiply_by_roles(g) : multiply_by_all(g);

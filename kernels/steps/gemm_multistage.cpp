@@ -1,5 +1,6 @@
-// gemm_multistage: one tile of D for each CTA of 128 threads, which both load and multiply: while the tensor
-// cores read one stage, TMA fills the others. With only one stage, loading and multiplying alternate.
+// gemm_multistage: each CTA of 128 threads computes one tile of D. The same threads load and multiply: while
+// the tensor cores read one stage, TMA fills the others. With only one stage, loading and multiplying
+// alternate.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/product/collective.h"
 #include "ptxbuilder/tile/commit.h"
@@ -12,7 +13,7 @@ namespace {
 Kernel gemm_multistage(const GemmConfig& c) {
   Kernel k("gemm_multistage");
   auto [A, B, D, K] = k.params<TensorMap, TensorMap, TensorMap, u32>("A", "B", "D", "K");
-  auto [ring, sD] = k.shared_union(  // D is stored through the memory of A and B
+  auto [ring, sD] = k.shared_union(  // D is stored through the shared memory of A and B
       [&] {
         return std::array{k.shared(c.input, c.a_tile(), Swizzle128B, c.stages),
                           k.shared(c.input, c.b_tile(), Swizzle128B, c.stages)};
@@ -23,7 +24,7 @@ Kernel gemm_multistage(const GemmConfig& c) {
   auto& [sA, sB] = ring;
   Pipeline pipe(k, c.stages, {sA, sB}, 1);
   sync_threads();
-  auto [row, col] = grouped_raster(16);  // neighbouring CTAs share their loads in L2
+  auto [row, col] = grouped_raster(16);  // adjacent CTAs share loads in L2
   u32 m = row * c.bm, n = col * c.bn, depth = ceil_div(K, c.bk);
 
   Producer producer = pipe.producer();
@@ -32,7 +33,7 @@ Kernel gemm_multistage(const GemmConfig& c) {
     tma_load(sA[s], A, kt * c.bk, m);
     c.load_b(sB[s], B, kt * c.bk, n);
   };
-  const int ahead = std::max(c.stages - 1, 1);  // a load fills the stage that the previous round read
+  const int ahead = std::max(c.stages - 1, 1);  // a load fills the stage that the previous iteration has read
   prologue(producer, depth, ahead, fill);
 
   Accumulator acc(c.bm, c.bn);
@@ -42,13 +43,13 @@ Kernel gemm_multistage(const GemmConfig& c) {
     };
     Stage s = consumer.wait();
     wgmma_group([&] { mma(acc, sA[s], c.b_operand(sB[s])); });
-    if (c.stages > 1) load_ahead();  // while the tensor cores multiply
+    if (c.stages > 1) load_ahead();  // runs while the tensor cores multiply
     wgmma_wait(0);
     consumer.release(s);
-    if (c.stages == 1) load_ahead();  // there is no other stage to load meanwhile
+    if (c.stages == 1) load_ahead();  // the only stage is free again
   });
 
-  sync_threads();  // the epilogue begins: all threads have read the last stage
+  sync_threads();  // the epilogue overwrites stages, so all threads must have finished
   store_rounded(sD[0], load<f32>(acc));
   store_out(D, sD[0], n, m);
   return k;

@@ -1,5 +1,5 @@
-// gemm_persistent: as many clusters as fit on the GPU process tiles of D in turn, share loads through
-// multicast, and store each tile while they compute the next one.
+// gemm_persistent: as many clusters as fit on the GPU each process several tiles of D. The CTAs of a cluster
+// share loads through multicast, and store each tile while they compute the next one.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/product/collective.h"
@@ -11,8 +11,8 @@ namespace ptxbuilder::kernels {
 namespace {
 
 struct PersistentConfig : GemmConfig {
-  int cluster_m, cluster_n;  // CTAs of a cluster: those along m share B, and those along n share A
-  int group;                 // rows of tiles that are computed together
+  int cluster_m, cluster_n;  // CTAs of a cluster along m (they share B) and along n (they share A)
+  int group;                 // number of rows of tiles that are computed together
 };
 
 Kernel gemm_persistent(const PersistentConfig& c) {
@@ -27,7 +27,7 @@ Kernel gemm_persistent(const PersistentConfig& c) {
 
   k.warpgroups(1, 40, [&](u32) {
     elect([&] {
-      auto ring = pipe.producer();  // continues through the tiles, ahead of the consumers
+      auto ring = pipe.producer();  // runs through all tiles, ahead of the consumers
       for_each_tile(rows, cols, c.group, [&](TileIndex tile) {
         producer_loop(ring, 0, depth, [&](const Stage& s, u32 kt) {
           tma_load(sA[s].multicast(ClusterAxis::y), A, kt * c.bk, tile.row * c.bm);
@@ -43,8 +43,8 @@ Kernel gemm_persistent(const PersistentConfig& c) {
       acc.zero();
       mainloop(acc, ring, depth,
                [&](const Stage& s) { return std::pair(sA[s].rows(wg * 64, 64), c.b_operand(sB[s])); });
-      store(c.output, D, acc, tile.row * c.bm + wg * 64, tile.col * c.bn);  // the store reads the sums during
-                                                                            // the next tile
+      store(c.output, D, acc, tile.row * c.bm + wg * 64,
+            tile.col * c.bn);  // the sums are stored during the next tile
     });
   });
   return k;

@@ -1,5 +1,5 @@
-// gemm_pingpong: persistent CTAs process tiles of D in turn, and so do the two consumers of a CTA: while one
-// multiplies, the other stores its previous tile.
+// gemm_pingpong: persistent CTAs each process several tiles of D. The two consumers of a CTA process its
+// tiles alternately: while one multiplies, the other stores its previous tile.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/product/collective.h"
@@ -26,7 +26,7 @@ Kernel gemm_pingpong(const GemmConfig& c, int group) {
   k.warpgroups(1, 40, [&](u32) {
     name_role("producer");
     elect([&] {
-      auto ring = pipe.producer();  // continues through the tiles of both consumers
+      auto ring = pipe.producer();  // runs through the tiles of both consumers
       for_each_tile(rows, cols, group, [&](TileIndex tile) {
         producer_loop(ring, 0, depth, [&](const Stage& s, u32 kt) {
           tma_load(sA[s], A, kt * c.bk, tile.row * c.bm);
@@ -40,9 +40,9 @@ Kernel gemm_pingpong(const GemmConfig& c, int group) {
     auto ring = pipe.consumer();
     auto turn = turns.of(wg);
     Accumulator acc(c.bm, c.bn);
-    ring.skip(wg * depth);  // the previous tile belongs to the other consumer
+    ring.skip(wg * depth);  // skips the tiles before this consumer's first
     for_each_tile(rows, cols, group, Turn{wg, kConsumers}, [&](TileIndex tile) {
-      region("turn", [&] { turn.wait(); });  // this consumer's turn on the tensor cores
+      region("turn", [&] { turn.wait(); });  // waits for its turn to use the tensor cores
       acc.zero();
       mainloop(acc, ring, depth, [&](const Stage& s) { return std::pair(sA[s], c.b_operand(sB[s])); });
       turn.pass();

@@ -1,19 +1,20 @@
-// A run of a matrix product: random operands in their storage order, the launch, the check and the rates.
+// Runs a matrix product: draws random operands, launches the kernel, checks the result and measures the
+// rates.
 #pragma once
 
 #include "kernels/gemm/reference.h"
 
 namespace ptxbuilder::kernels {
 
-// D[m,n] = sum_k A[m,k] B[n,k]. A is stored as m rows of k; B as n rows of k or k rows of n; D as m rows of
-// n.
+// A product D[m,n] = sum_k A[m,k] B[n,k]. A is stored as m rows of k, B as n rows of k or as k rows of n, and
+// D as m rows of n.
 struct Product {
   size_t m, n, k;
   DType input = DType::bf16, output = DType::bf16;
   bool b_k_major = true;
 };
 
-// Returns the launch rule for the number of CTAs along an extent.
+// Returns the launch rule for the number of CTAs along an extent that is divided into tiles.
 inline std::string ctas_along(const std::string& extent, int64_t tile) {
   return "ceil_div(" + extent + ", " + std::to_string(tile) + ")";
 }
@@ -21,7 +22,7 @@ inline std::string ctas_along(const std::string& extent, int64_t tile) {
 using LaunchProduct =
     std::function<void(const command::Tensor& a, const command::Tensor& b, const command::Tensor& d)>;
 
-// Runs the product; `launch` must call run.launch().
+// Runs and checks the product. `launch` must call run.launch().
 inline void run_product(command::Run& run, const Product& p, const LaunchProduct& launch) {
   const auto [m, n, k, input, output, b_k_major] = p;
   command::Tensor a = run.normal(input, {k, m});

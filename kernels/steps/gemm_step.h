@@ -1,5 +1,5 @@
-// Code that the kernels from the one-tile to the persistent matrix product share: their fields, the layout of
-// B, and the launch.
+// Code shared by the matrix products from gemm_multistage to gemm_persistent: their fields, the layout of B,
+// and the launch.
 #pragma once
 
 #include "kernels/family/family.h"
@@ -10,27 +10,27 @@
 
 namespace ptxbuilder::kernels {
 
-// D[m,n] = sum_k A[m,k] B[n,k] in f32, rounded once. A is stored as m rows of k; D as m rows of n; B as n
-// rows of k, or as k rows of n, which wgmma reads transposed.
+// A product D[m,n] = sum_k A[m,k] B[n,k], added up in f32 and rounded once. A is stored as m rows of k, and D
+// as m rows of n. B is stored as n rows of k, or as k rows of n, which wgmma reads transposed.
 struct GemmConfig {
   DType input = DType::bf16, output = DType::bf16;
   bool b_k_major = true;
-  int bm = 128, bn = 256, bk = 64;  // the tile of a CTA; the depth of a stage
+  int bm = 128, bn = 256, bk = 64;  // rows and columns of a CTA's tile; depth of a stage
   int stages = 4;
 
   TileShape a_tile() const { return {bm, bk}; }
   TileShape b_tile() const { return b_k_major ? TileShape{bn, bk} : TileShape{bk, bn}; }
-  // Loads the box of B that begins at elements k and n.
+  // Loads the box of B that begins at element `k` along k and element `n` along n.
   void load_b(const LoadView& to, TensorMap B, u32 k, u32 n, Where where = Where::here()) const {
     tma_load({to, where}, B, b_k_major ? k : n, b_k_major ? n : k);
   }
-  // Returns the block of B at k and n, counted in blocks.
+  // Returns the index of a block of B; `k` and `n` are in blocks.
   BlockIndex b_block(u32 k, u32 n) const { return b_k_major ? BlockIndex{n, k} : BlockIndex{k, n}; }
   // Returns a stage of B as an operand of mma().
   TileView b_operand(const TileView& stage) const { return b_k_major ? stage : stage.transposed(); }
 };
 
-// Rounds to the type of the tile in shared memory, and stores.
+// Rounds `x` to the type of the tile in shared memory, and stores it there.
 inline void store_rounded(const TileView& to, const RegisterTile<f32>& x, Where where = Where::here()) {
   if (to.tile().dtype() == DType::bf16) return store(to, astype<bf16>(x, where), where);
   if (to.tile().dtype() == DType::f16) return store(to, astype<f16>(x, where), where);
@@ -40,7 +40,8 @@ inline void store_rounded(const TileView& to, const RegisterTile<f32>& x, Where 
 inline const std::vector<std::string> kStepInputs = {"bf16", "f16"}, kStepOutputs = {"bf16", "f16", "f32"},
                                       kStepMajors = {"k", "n"};
 
-// Sets the fields of types and layout. Throws Error that lists the values that a step accepts.
+// Sets the fields for the types and the layout. Throws an Error that lists the accepted values if a field has
+// another value.
 inline void set_types(command::Fields& f, DType input, DType output, bool b_k_major) {
   auto set = [&](const char* field, const std::vector<std::string>& words, DType type) {
     const auto at = std::find(words.begin(), words.end(), name(type));
@@ -53,7 +54,7 @@ inline void set_types(command::Fields& f, DType input, DType output, bool b_k_ma
   f.set("b_major", b_k_major ? 0 : 1);
 }
 
-// Returns the fields of a step; `own` are the fields other than size, types and layout.
+// Returns the fields of a step: the size, the types, the layout, and `own`.
 inline std::vector<command::Field> step_fields(const GemmConfig& types, std::vector<command::Field> own) {
   std::vector<command::Field> all = {
       {"m", 1024, "rows of A and D", 8}, {"n", 1024, "columns of D", 8}, {"k", 1024, "columns of A", 8}};
@@ -76,8 +77,9 @@ inline GemmConfig gemm_config(const command::Fields& f) {
           f.small("stages")};
 }
 
-// Returns the kernel of a step with its grid and the meanings of its parameters. There is one CTA for each
-// tile, or the number in field "ctas", which process tiles in turn.
+// Returns the kernel of a step, with its grid and the descriptions of its parameters set. There is one CTA
+// for each tile or, if the step has a field "ctas", as many CTAs as it says, each of which processes several
+// tiles.
 inline Kernel step(Kernel k, const command::Fields& f) {
   k.describe({{"A", "m rows of k"},
               {"B", f.word("b_major") == "k" ? "n rows of k" : "k rows of n"},
@@ -93,7 +95,8 @@ inline Kernel step(Kernel k, const command::Fields& f) {
   return k;
 }
 
-// Returns the arguments: A, B and D, followed by K or, if CTAs process tiles in turn, by M, N and K.
+// Returns the arguments of a launch: A, B and D, followed by K or, if CTAs process several tiles, by M, N and
+// K.
 inline std::vector<runtime::Argument> step_arguments(const command::Fields& f, const runtime::Argument& a,
                                                      const runtime::Argument& b, const runtime::Argument& d) {
   auto size = [&](const char* name) { return runtime::scalar(static_cast<uint32_t>(f[name])); };

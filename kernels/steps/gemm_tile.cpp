@@ -11,14 +11,15 @@ namespace {
 
 constexpr int M = 128, N = 128, K = 64;
 
-// D[m,n] = sum_k A[m,k] B[k,n], all row-major. B is stored along n, so wgmma reads it transposed.
+// Computes D[m,n] = sum_k A[m,k] B[k,n]. All matrices are row-major, so B is contiguous along n, and wgmma
+// reads it transposed.
 Kernel gemm_tile() {
   Kernel k("gemm_tile");
   auto [A, B, D] = k.params<TensorMap, TensorMap, TensorMap>("A", "B", "D");
   k.grid("1");
   k.describe({{"A", "128 rows of 64"}, {"B", "64 rows of 128"}, {"D", "A B, 128 rows of 128"}});
   auto sA = k.shared<f16>({M, K}, Swizzle128B);
-  auto sB = k.shared<f16>({K, N}, Swizzle128B);  // two panels of 64 columns, so two boxes
+  auto sB = k.shared<f16>({K, N}, Swizzle128B);  // two panels of 64 columns, loaded as two boxes
   Barriers loaded(k, {1});
   sync_threads();
 

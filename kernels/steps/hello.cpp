@@ -1,4 +1,4 @@
-// hello: every thread prints, and stores its number.
+// hello: every thread prints and stores its number.
 #include "kernels/family/family.h"
 #include "kernels/family/run.h"
 

@@ -1,4 +1,4 @@
-// saxpy: y = alpha x + y for an m x n matrix, with one thread per element, and plain loads and stores.
+// saxpy: y = alpha x + y for an m x n matrix, with one thread per element and plain loads and stores.
 #include <fmt/format.h>
 
 #include "kernels/family/family.h"
@@ -31,7 +31,7 @@ void run(const command::Fields& f, command::Run& run) {
   for (size_t i = 0; i < count; ++i) before[i] = y[i];
   run.launch(
       {x.pointer(), y.pointer(), runtime::scalar(kAlpha), runtime::scalar(static_cast<uint32_t>(count))});
-  // The result is rounded once, so it is exact to half a unit in the last place.
+  // The result is rounded once, so its error is at most half a unit in the last place.
   run.check(
       y, 1,
       [&](size_t i) {

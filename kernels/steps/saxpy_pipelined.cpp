@@ -1,5 +1,5 @@
-// saxpy_pipelined: y = alpha x + y for an m x n matrix. Each CTA has 32 rows, whose blocks emit_pipeline
-// loads in advance and stores later.
+// saxpy_pipelined: y = alpha x + y for an m x n matrix. Each CTA processes 32 rows in blocks; emit_pipeline
+// loads the blocks in advance and stores them later.
 #include "kernels/family/family.h"
 #include "kernels/steps/saxpy_run.h"
 #include "ptxbuilder/registers/memory.h"

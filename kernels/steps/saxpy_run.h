@@ -1,4 +1,4 @@
-// The run of saxpy_tma and saxpy_pipelined, including its check.
+// Runs and checks saxpy_tma and saxpy_pipelined.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,8 @@ namespace ptxbuilder::kernels {
 
 constexpr float kAlpha = 2;
 
-// `arguments` returns a kernel's arguments for x and y, which have m rows of n numbers.
+// Runs and checks a kernel. `arguments` must return its arguments for x and y, which have m rows of n
+// numbers.
 inline void run_saxpy(
     const command::Fields& f, command::Run& run,
     const std::function<std::vector<runtime::Argument>(command::Tensor& x, command::Tensor& y)>& arguments) {
@@ -20,7 +21,7 @@ inline void run_saxpy(
   std::vector<double> before(count);
   for (size_t i = 0; i < count; ++i) before[i] = y[i];
   run.launch(arguments(x, y));
-  // The result is rounded once, so it is exact to half a unit in the last place.
+  // The result is rounded once, so its error is at most half a unit in the last place.
   run.check(
       y, 1,
       [&](size_t i) {

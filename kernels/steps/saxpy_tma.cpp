@@ -1,4 +1,5 @@
-// saxpy_tma: y = alpha x + y for an m x n matrix, with one CTA per row, which TMA loads into shared memory.
+// saxpy_tma: y = alpha x + y for an m x n matrix. Each CTA processes one row, which TMA loads into shared
+// memory.
 #include "kernels/family/family.h"
 #include "kernels/steps/saxpy_run.h"
 #include "ptxbuilder/ir/global_tensor.h"

@@ -1,4 +1,4 @@
-// wgmma_block: D = A B^T for one 128 x 128 x 128 block of f16; the result is a register tile.
+// wgmma_block: D = A B^T for one 128 x 128 x 128 block of f16. The result is a register tile.
 #include "kernels/steps/block.h"
 #include "kernels/steps/gemm_run.h"
 #include "ptxbuilder/product/mma.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int M = 128, N = 128, K = 128;
 
-Kernel wgmma_block() {  // D[m,n] = sum_k A[m,k] B[n,k]
+Kernel wgmma_block() {  // computes D[m,n] = sum_k A[m,k] B[n,k]
   Kernel k("wgmma_block");
   auto [A, B, D] = k.params<TensorMap, TensorMap, TensorMap>("A", "B", "D");
   k.grid("1");

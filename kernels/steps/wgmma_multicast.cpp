@@ -1,5 +1,5 @@
-// wgmma_multicast: D = A B^T in two CTAs. Each has 64 rows of A and sums of 64 x 128 in f16. B is loaded only
-// once for both: each CTA loads half.
+// wgmma_multicast: D = A B^T in two CTAs. Each CTA has 64 rows of A, and adds up 64 x 128 sums in f16. B is
+// loaded only once for both: each CTA loads half of it.
 #include "kernels/steps/block.h"
 #include "ptxbuilder/product/mma.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int M = 64, N = 128, K = 128, kCtas = 2;
 
-Kernel wgmma_multicast() {  // D[m,n] = sum_k A[m,k] B[n,k]
+Kernel wgmma_multicast() {  // computes D[m,n] = sum_k A[m,k] B[n,k]
   Kernel k("wgmma_multicast");
   auto [A, B, D] = k.params<TensorMap, TensorMap, TensorMap>("A", "B", "D");
   k.grid("2");
@@ -17,7 +17,7 @@ Kernel wgmma_multicast() {  // D[m,n] = sum_k A[m,k] B[n,k]
   auto sA = k.shared<f16>({M, K}, Swizzle128B), sB = k.shared<f16>({N, K}, Swizzle128B);
   auto sD = k.shared<f16>({M, N}, Swizzle128B);
   Barriers loaded(k, {1});
-  sync_cluster();  // the other CTA's copies complete this one's barrier
+  sync_cluster();  // the other CTA's copies will complete a barrier of this CTA
 
   u32 row = axis_index("pair") * M;
   load_both(loaded[0], sA[0], A, row, sB[0].multicast(cluster_axes({"pair"})), B, 0);
@@ -26,11 +26,11 @@ Kernel wgmma_multicast() {  // D[m,n] = sum_k A[m,k] B[n,k]
   wgmma_wait(0);
   store(sD[0], load<f16>(acc));
   store_out(D, sD[0], 0, row);
-  sync_cluster();  // shared memory must live as long as the other CTA copies into it
+  sync_cluster();  // shared memory must exist as long as the other CTA copies into it
   return k;
 }
 
-// The sums are rounded to f16, perhaps towards zero, after each step of 16.
+// The tensor core may round the sums to f16, possibly toward zero, after each step of 16 values of k.
 void run(const command::Fields&, command::Run& run) {
   constexpr size_t kRows = size_t{M} * kCtas;
   command::Tensor a = run.normal(DType::f16, {K, kRows}), b = run.normal(DType::f16, {K, N});
