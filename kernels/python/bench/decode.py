@@ -5,7 +5,8 @@ and FlashInfer: one query of each sequence, in alternation, with a cold L2.
 
 TB/s of keys and values, and parts of the rate of a kernel of ours that only reads. A page of 0 is a cache in one piece. Ragged lengths
 are drawn by a seed from a long tail, up to KEYS. Caches are of bf16, or of e4m3 with scales of heads or pages, and then ours over bf16 is
-measured too. --check holds each result against float64. The sets "mla" and "mla bytes" are mla.py's, and "mixed" mixed_batches.py's.
+measured too. --check holds each result against float64. The sets "mla" and "mla bytes" are mla.py's, "mixed" is mixed_batches.py's, and
+"trees" trees.py's.
 """
 import argparse
 
@@ -16,6 +17,7 @@ import mixed_batches
 import mla
 import ptxbuilder as pb
 import timing
+import trees
 
 # Each set has shapes, pages, whether lengths are ragged, and whether caches are e4m3; "pages" means that pages have scales instead of
 # heads.
@@ -29,7 +31,7 @@ SETS = {
     "page scales": ("64:32:8:128:8192,1:32:8:128:65536", "16,64,1", False, "pages"),
 }
 BACKENDS = {"cudnn": torch.nn.attention.SDPBackend.CUDNN_ATTENTION, "flash": torch.nn.attention.SDPBackend.FLASH_ATTENTION}
-OTHERS = {"mla": mla.main, "mla bytes": mla.main_of_bytes, "mixed": mixed_batches.main}
+OTHERS = {"mla": mla.main, "mla bytes": mla.main_of_bytes, "mixed": mixed_batches.main, "trees": trees.main}
 WORDS = ("ours", "cudnn", "flash", "cute", "flashinfer")
 
 
