@@ -1,5 +1,5 @@
-// attention_bench: compares this project's attention with that of other processes on a GPU, for the shapes
-// that matter.
+// attention_bench compares this project's attention on a GPU with that of other libraries, which run in other
+// processes, for the shapes that matter in practice.
 #include "kernels/bench/attention_options.h"
 #include "kernels/bench/run.h"
 #include "kernels/tune/our_attention.h"

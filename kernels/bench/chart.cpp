@@ -10,10 +10,10 @@
 namespace ptxbuilder::bench {
 namespace {
 
-// The sizes are in pixels.
+// The layout of a chart, in pixels.
 constexpr double kLeft = 70, kTop = 40, kPlotHeight = 260, kBottom = 120, kLegend = 210;
 constexpr double kHeight = kTop + kPlotHeight + kBottom;
-// Most colour-blind readers can distinguish these colours (Okabe and Ito).
+// The colours of the series. Most colour-blind readers can distinguish them (Okabe and Ito).
 constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                     "#e69f00", "#56b4e9", "#000000"};
 
@@ -32,8 +32,8 @@ std::string escaped(const std::string& text) {
   return safe;
 }
 
-// Returns the smallest step of the form 1, 2 or 5 times a power of ten for which `most` takes at most six
-// steps.
+// Returns the smallest number that is 1, 2 or 5 times a power of ten and divides the range up to `most` into
+// at most six steps.
 double tick_step(double most) {
   const double power = std::pow(10, std::floor(std::log10(most / 6)));
   for (double factor : {1.0, 2.0, 5.0})
@@ -41,7 +41,7 @@ double tick_step(double most) {
   return 10 * power;
 }
 
-// The frame of one chart, which maps values and labels to positions.
+// The frame of a chart. Maps values and labels to positions.
 class Plot {
  public:
   Plot(const Chart& chart, double width) : chart_(chart), width_(width - kLeft - kLegend) {
@@ -131,7 +131,7 @@ class Plot {
   double width_, step_, top_;
 };
 
-using Group = std::vector<const ShapeResult*>;  // the results in one chart
+using Group = std::vector<const ShapeResult*>;  // the results that one chart shows
 
 bool on_a_line(const ShapeResult& x, const ShapeResult& y) {
   return axis_of(x.problem).rest == axis_of(y.problem).rest && type_text(x.problem) == type_text(y.problem);
@@ -150,7 +150,8 @@ std::vector<std::string> contenders_of(const Group& group) {
   return names;
 }
 
-// Returns a chart of the contenders in `wanted` that took part; if `wanted` is empty, of all that took part.
+// Returns a chart of the contenders that took part and are in `wanted`; if `wanted` is empty, of all
+// contenders that took part.
 Chart chart_of(const RunResult& run, const Group& group, const std::string& title,
                const std::vector<std::string>& wanted) {
   Chart chart;
@@ -188,7 +189,8 @@ Chart chart_of(const RunResult& run, const Group& group, const std::string& titl
   return chart;
 }
 
-// Returns the groups of results: lines may have their own charts, and all other results share one.
+// Divides the results into groups, one for each chart. Results that differ only in K form a group of their
+// own, which is drawn as lines, and all other results share a chart.
 std::vector<Group> groups_of(const RunResult& run) {
   std::vector<Group> groups;
   for (const ShapeResult& r : run.results) {
@@ -267,7 +269,7 @@ std::vector<Chart> charts(const RunResult& run) {
           run, group, "Schedules: ",
           {"gemm_multistage", "gemm_warp_specialized", "gemm_pingpong", "ptxbuilder", run.reference}));
     }
-    // A comparison needs both sides.
+    // Omits charts that do not have both sides of a comparison.
     std::erase_if(compared, [&](const Chart& c) {
       return c.series.size() < 2 || std::all_of(c.series.begin(), c.series.end(),
                                                 [&](const Series& s) { return s.name == run.reference; });

@@ -1,4 +1,5 @@
-// gemm_bench: compares this project's matrix products with cuBLASLt on a GPU, for the shapes that matter.
+// gemm_bench compares this project's matrix products with cuBLASLt on a GPU, for the shapes that matter in
+// practice.
 #include "kernels/bench/gemm_options.h"
 #include "kernels/bench/peers/cublaslt.h"
 #include "kernels/bench/run.h"

@@ -7,14 +7,14 @@
 namespace ptxbuilder::bench {
 
 struct GemmOptions : Options {
-  GemmProblem types;  // the types of all shapes; m, n and k are not set
+  GemmProblem types;  // the element types that all shapes have; m, n and k are not set
   bool with_cublaslt = true;
-  std::string cublaslt;      // a file; "": search for it
-  std::string tuned, times;  // files to write
+  std::string cublaslt;      // path of the library; "": search for it
+  std::string tuned, times;  // paths of files to write or to update; "": none
 };
 
-// Parses the words of a command line, without the program's name. Throws UsageError and HelpAsked, like
-// CommandLine.
+// Parses the words of a command line, without the program's name. Throws UsageError or HelpAsked, as
+// CommandLine does.
 GemmOptions parse_gemm_options(const std::vector<std::string>& words);
 
 }  // namespace ptxbuilder::bench

@@ -1,12 +1,12 @@
-/* Measures how much of the host's time a call of a known matrix product takes in C, compared with a bare
- * cuLaunchKernelEx of the same kernel.
+/* Measures the host time of a matrix product that is called from C, with a kernel that is already compiled,
+ * and compares it with a bare cuLaunchKernelEx of the same kernel.
  *
  *   host_cost [M N K]...      default: 256 x 128 x 256 and 2048 x 2048 x 512
  *
- * The bare launch is taken from a capture of the product. Bursts of both kinds of calls alternate, and each
- * begins when the device is idle, so that no call waits for room in the stream's queue. The program prints,
- * in microseconds, the shortest time of a call of each kind, their difference, and the median of the
- * differences between adjacent bursts. The exit code is 77 if there is no GPU. */
+ * The bare launch is taken from a capture of the product. Bursts of the two kinds of calls alternate. Each
+ * burst begins when the device is idle, so that no call waits for space in the stream's queue. The program
+ * prints, in microseconds, the shortest time of a call of each kind, the difference of these two times, and
+ * the median of the differences between adjacent bursts. The exit code is 77 if there is no GPU. */
 #define _POSIX_C_SOURCE 200809L
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -19,8 +19,7 @@
 
 enum { CALLS = 20, BURSTS = 2000 };
 
-/* ---- CUDA's driver, as far as it is used here (CUDA driver API: stream, graph and execution control) ----
- */
+/* ---- Declarations from the CUDA driver API (stream, graph and execution control) ---- */
 
 typedef struct {
   void* function; /* NULL if a CUkernel is launched */
@@ -122,7 +121,7 @@ static void fill(ptxb_device* device, matrix* m, int64_t rows, int64_t columns) 
   m->tensor = t;
 }
 
-/* Returns the launch in a capture of the product. */
+/* Captures the product, and returns the launch in the resulting graph. */
 static launch_config captured(ptxb_device* device, const ptxb_matmul* p, void* stream,
                               attribute attributes[2], kernel_node* node) {
   void *graph, *nodes[2];
@@ -146,7 +145,8 @@ static launch_config captured(ptxb_device* device, const ptxb_matmul* p, void* s
     attributes[config.attribute_count].id = CLUSTER_DIMENSION;
     attributes[config.attribute_count++].value = cluster;
   }
-  /* A graph of one node has no edge that would hold this attribute, with which matmul() launches. */
+  /* matmul() launches with this attribute, but in a graph it belongs to an edge, and a graph of one node has
+   * none. */
   attributes[config.attribute_count].id = PROGRAMMATIC_STREAM_SERIALIZATION;
   attributes[config.attribute_count++].value.is_allowed = 1;
   return config;
@@ -177,14 +177,15 @@ static void measure(ptxb_device* device, void* stream, int64_t m, int64_t n, int
   attribute attributes[2];
   kernel_node node;
   const launch_config config = captured(device, &p, stream, attributes, &node);
-  void* function = node.function ? node.function : node.kernel; /* a CUkernel is accepted as a CUfunction */
+  void* function = node.function ? node.function : node.kernel; /* the driver accepts a CUkernel as a
+                                                                   CUfunction */
 
   static double difference[BURSTS];
   double least[2] = {1e9, 1e9};
   for (int burst = 0; burst < BURSTS; ++burst) {
     double taken[2];
     for (int turn = 0; turn < 2; ++turn) {
-      const bool is_bare = turn ^ (burst & 1); /* each kind comes first equally often */
+      const bool is_bare = turn ^ (burst & 1); /* each kind runs first equally often */
       const double begin = now();
       for (int call = 0; call < CALLS; ++call) {
         if (is_bare)

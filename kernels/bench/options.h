@@ -18,19 +18,19 @@ struct Options {
   std::vector<Case> cases;
   std::vector<Regime> regimes = {Regime::sustained};
   MethodOptions method;
-  double time_limit_seconds = 0;        // for the entire run; 0: none
-  std::vector<std::string> contenders;  // names; "all"; or empty for all except the steps
-  bool list = false;                    // print the shapes and exit
+  double time_limit_seconds = 0;        // limit for the entire run; 0: no limit
+  std::vector<std::string> contenders;  // names, or "all"; empty: all except the steps
+  bool list = false;                    // whether to print the shapes and exit
   std::vector<PeerCommand> peers;       // contenders that run in other processes
-  double peer_limit_seconds = 300;      // limit for one answer of a peer
+  double peer_limit_seconds = 300;      // time limit for each answer of a peer
   OurOptions ours;
-  std::string json, markdown, svg;  // files to write
+  std::string json, markdown, svg;  // paths of files to write; "": none
 };
 
 using command::HelpAsked;
 using command::UsageError;
 
-// The values of the command line's words; the options are set from these values after all words are parsed.
+// The words of a command line from which settle() sets options once all words have been parsed.
 struct CommonWords {
   std::string device = "cuda";
   std::vector<std::string> regimes, peers;
@@ -40,20 +40,21 @@ struct CommonWords {
   std::optional<uint64_t> seed;
 };
 
-// Each function adds some of the options, in the order of the help.
+// Each of these functions adds some of the options, in the order in which the help lists them.
 void add_method_options(const command::Arguments& app, CommonWords& words, Options& options);
 void add_peer_options(const command::Arguments& app, CommonWords& words, Options& options);
 void add_compiler_options(const command::Arguments& app, CommonWords& words, Options& options);
 void add_report_options(const command::Arguments& app, Options& options);
 void add_chart_option(const command::Arguments& app, Options& options);
 
-// Throws Error for the emulator, and UsageError if the word is not a device.
+// Throws Error if the device is the emulator, and UsageError if the word is not a device.
 void check_device(const CommonWords& words);
 
-// Sets everything except the cases, which may depend on the seed. Throws UsageError.
+// Sets all options that `words` determines. The cases, which may depend on the seed, are not set. Throws
+// UsageError if a word is not valid.
 void settle(const CommonWords& words, Options& options);
 
-// Calls `read`, and turns its Error into a UsageError.
+// Calls `read`, and converts an Error that it throws to a UsageError.
 void read_words(const std::function<void()>& read);
 
 }  // namespace ptxbuilder::bench

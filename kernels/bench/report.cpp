@@ -13,7 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns text that fits in one table cell, on one line; text from other programs may contain anything.
+// Converts text to a single line that fits in a table cell. This is needed because text from other programs
+// may contain anything.
 std::string cell(std::string text) {
   std::string clean;
   for (char c : text) {
@@ -137,8 +138,8 @@ Json to_json(const Score& s) {
 
 }  // namespace
 
-// Returns a table with the joules per product, if they were measured, and the reference's joules divided by
-// these.
+// Returns a table with the joules per product, and the ratio of the reference's joules to them; "" if energy
+// was not measured.
 std::string energy_table(const RunResult& run) {
   std::string lines;
   for (const ShapeResult& r : run.results) {

@@ -32,8 +32,8 @@ Outcome list(const Options& options) {
   return Outcome::good;
 }
 
-// Returns the contenders that are named or were requested with their own options; if there are no names, all
-// except the steps.
+// Returns the contenders in `names` and those that were requested with an option of their own. If `names` is
+// empty, returns all contenders except the steps.
 Contenders chosen(Contenders all, const std::vector<std::string>& names) {
   auto wanted = [&](size_t i) {
     if (names.empty()) return !all[i]->is_step();
@@ -107,7 +107,8 @@ RunResult describe(const Options& options, const Benchmark& benchmark, const Gpu
   return run;
 }
 
-// Measures one shape after another until the time limit, and after each shape writes the results so far.
+// Measures one shape after another until the time limit is reached. After each shape, writes the results
+// obtained so far.
 bool measure(const Options& options, const Benchmark& benchmark, Method& method, const Contenders& contenders,
              RunResult& run) {
   const auto start = Clock::now();

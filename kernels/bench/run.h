@@ -1,4 +1,4 @@
-// A run of a benchmark: its contenders over its shapes, and the report of the results.
+// Runs a benchmark: measures its contenders for all its shapes, and writes reports of the results.
 #pragma once
 
 #include "kernels/bench/options.h"
@@ -8,24 +8,24 @@ namespace ptxbuilder::bench {
 
 // The parts of a run that depend on the operation.
 struct Benchmark {
-  std::string title;   // title of the report
+  std::string title;   // the report's title
   std::string inputs;  // description of the inputs, for the report
-  std::string checks;  // description of what results are checked against, for the report
+  std::string checks;  // description of the values that results are checked against, for the report
   std::function<Contenders(const Gpu&)> ours;
-  // Creates the contender that the others are compared with, and adds to the report's environment; may be
-  // empty.
+  // Creates the contender that the others are compared with, and adds entries to the report's environment.
+  // May be empty.
   std::function<std::unique_ptr<Contender>(const Gpu&, std::map<std::string, std::string>& environment)>
       reference = nullptr;
-  // The reference of each shape is its fastest peer, and all rows are compared with those of our first
-  // contender.
+  // If set, the reference of each shape is the peer that is fastest for it, and all rows are compared with
+  // the rows of our first contender.
   bool against_peers = false;
   std::function<void(const RunResult&)> write_more = [](const RunResult&) {
-  };  // the benchmark's own files, written after each shape
+  };  // writes files that only this benchmark has; called after each shape
 };
 
-// Measures the shapes in turn, until the time limit, and after each shape writes the results so far. Throws
-// Error if there is no GPU, and, after the report is written, if the reference was not timed for any shape,
-// since then there is no score.
+// Measures the shapes in turn until the time limit is reached. After each shape, writes the results obtained
+// so far. Throws Error if there is no GPU. If the reference was not timed for any shape, so that there is no
+// score, throws Error after the report has been written.
 command::Outcome run(const Options& options, const Benchmark& benchmark);
 
 }  // namespace ptxbuilder::bench

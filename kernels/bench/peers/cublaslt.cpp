@@ -10,7 +10,7 @@
 namespace ptxbuilder::bench {
 namespace {
 
-constexpr double kTrialMicroseconds = 5000;  // for one plan, three times
+constexpr double kTrialMicroseconds = 5000;  // duration of each of the three trials of a plan
 constexpr int kTrials = 3;
 
 std::optional<lt::DataType> data_type(DType type) {
@@ -66,8 +66,9 @@ void MatmulPlan::destroy() noexcept {
   if (desc_) (void)api_.desc_destroy.status(desc_);
 }
 
-// cuBLASLt's first operand is our B, n x k after the operation: a k-major B is a k x n matrix that must be
-// transposed. Its second operand is our A, k x m: a k-major A already has this form.
+// cuBLASLt's first operand is our B, which must be n x k after the operation that cuBLASLt applies: a k-major
+// B is stored as a k x n matrix and must be transposed. The second operand is our A, which must be k x m: a
+// k-major A already has this form.
 void MatmulPlan::create(const GemmProblem& p) {
   api_.desc_create(&desc_, compute_type(p), integer_ ? lt::DataType::s32 : lt::DataType::f32);
   const lt::Operation first = p.b_k_major ? lt::Operation::t : lt::Operation::n;
@@ -127,7 +128,7 @@ std::string MatmulPlan::describe(size_t algorithm) const {
                                                                   {lt::AlgoAttribute::split_k, "split-K"},
                                                                   {lt::AlgoAttribute::cluster, "cluster"}};
   for (auto [attribute, name] : kShown) {
-    // The attribute of the cluster is two bytes wide, and the others are four bytes wide.
+    // The cluster attribute is two bytes wide; the other attributes are four bytes wide.
     int32_t value = 0;
     const size_t bytes = attribute == lt::AlgoAttribute::cluster ? 2 : 4;
     size_t written = 0;
@@ -173,7 +174,7 @@ void CublasLt::prepare(const GemmProblem& problem, std::span<const GemmProblem::
     } catch (const runtime::TimeoutError&) {
       throw;
     } catch (const Error&) {
-      // The heuristic may offer a plan that the library then refuses to run; the other plans are still used.
+      // The heuristic may propose a plan that the library then refuses to run. Such a plan is skipped.
     }
   }
   if (trials.empty()) throw Error("cublasLtMatmul runs none of the plans that its heuristic offers");
@@ -190,7 +191,7 @@ void CublasLt::launch(size_t set) { plan_->run(chosen_, sets_.at(set), workspace
 std::string CublasLt::configuration() const { return plan_ ? plan_->describe(chosen_) : ""; }
 
 std::string CublasLt::version() const {
-  const size_t v = api_.version();  // such as 130100; 120805 is 12.8.5
+  const size_t v = api_.version();  // for example 130100; 120805 means 12.8.5
   return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100);
 }
 

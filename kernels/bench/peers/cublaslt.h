@@ -1,4 +1,5 @@
-// cuBLASLt as a contender: the first eight plans of its heuristic are timed, and the best one is used.
+// Runs cuBLASLt as a contender: times the first eight plans that its heuristic proposes, and uses the fastest
+// one.
 #pragma once
 
 #include <memory>
@@ -9,25 +10,27 @@
 
 namespace ptxbuilder::bench {
 
-constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what cuBLAS uses on Hopper for full speed
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // the size that cuBLAS uses on Hopper for full speed
 
-// One problem in cuBLASLt's terms, which are column-major: our row-major D[m,n] is its n x m matrix, which is
-// the product of our B and our A.
+// A problem in the form that cuBLASLt requires. cuBLASLt's matrices are column-major, so it treats our
+// row-major D[m,n] as an n x m matrix that is the product of our B and our A.
 class MatmulPlan {
  public:
-  // Throws Error that names the types if cuBLASLt has no plan for the problem.
+  // Throws an Error that names the types if cuBLASLt has no plan for the problem.
   MatmulPlan(const lt::Api& api, lt::Handle handle, const GemmProblem& problem, int most_algorithms = 8);
   ~MatmulPlan();
   MatmulPlan(const MatmulPlan&) = delete;
   MatmulPlan& operator=(const MatmulPlan&) = delete;
 
-  size_t algorithms() const { return results_.size(); }  // in the heuristic's order
+  // Returns the number of plans, which are in the order of the heuristic.
+  size_t algorithms() const { return results_.size(); }
 
   // Queues D = alpha A B + beta D. `workspace` must have kWorkspaceBytes.
   void run(size_t algorithm, const GemmProblem::Set& set, runtime::Address workspace,
            runtime::cu::Stream stream, double alpha = 1, double beta = 0) const;
 
-  std::string describe(size_t algorithm) const;  // "heuristic 3 of 8: algorithm 66, tile 23, ..."
+  std::string describe(size_t algorithm) const;  // returns, for example, "heuristic 3 of 8: algorithm 66,
+                                                 // tile 23, ..."
 
  private:
   void create(const GemmProblem& problem);
@@ -44,7 +47,8 @@ class MatmulPlan {
 
 class CublasLt final : public ContenderOf<GemmProblem> {
  public:
-  // `library` is a file, or "" to search for it. Throws Error that says what to do if it is not found.
+  // `library` is the path of the library, or "" to search for it. If it is not found, throws an Error that
+  // explains what to do.
   CublasLt(const Gpu& gpu, const std::string& library);
   ~CublasLt() override;
 
@@ -56,7 +60,7 @@ class CublasLt final : public ContenderOf<GemmProblem> {
   bool is_peer() const override { return true; }
   bool is_usual() const override { return true; }
 
-  std::string version() const;  // "13.1.0"
+  std::string version() const;  // returns, for example, "13.1.0"
 
  private:
   const Gpu& gpu_;

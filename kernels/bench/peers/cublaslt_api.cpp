@@ -26,7 +26,8 @@ void add_folder(std::vector<std::string>& all, const fs::path& folder) {
     if (fs::exists(folder / name, none)) all.push_back((folder / name).string());
 }
 
-// Adds the folders of NVIDIA's wheels: nvidia/cu13/lib for CUDA 13, nvidia/cublas/lib for CUDA 12.
+// Adds the libraries in the folders of NVIDIA's Python wheels: nvidia/cu13/lib for CUDA 13, and
+// nvidia/cublas/lib for CUDA 12.
 void add_wheels(std::vector<std::string>& all, const fs::path& prefix) {
   std::error_code none;
   for (const char* lib : {"lib", "local/lib"})

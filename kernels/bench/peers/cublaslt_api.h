@@ -1,5 +1,5 @@
-// cuBLASLt's entry points, which are looked up in libcublasLt at run time, with the types and values that
-// they need. tests/bench/cublaslt_layout_test.cpp compares all of them with cublasLt.h.
+// Declares cuBLASLt's entry points, which are looked up in libcublasLt at run time, and their types and
+// enumerators. tests/bench/cublaslt_layout_test.cpp compares all declarations with cublasLt.h.
 #pragma once
 
 #include <cstddef>
@@ -37,20 +37,20 @@ struct HeuristicResult {
 
 class Library {
  public:
-  // Loads the library. Throws Error with the loader's reason.
+  // Loads the library. If that fails, throws an Error with the reason from the loader.
   explicit Library(const std::string& path);
 
   const std::string& path() const { return path_; }
-  void* symbol(const char* symbol) const;                       // throws Error
-  [[noreturn]] void fail(std::string_view call, Status) const;  // throws Error that names the status
-  std::string describe(Status) const;                           // "CUBLAS_STATUS_NOT_SUPPORTED (15)"
+  void* symbol(const char* symbol) const;                       // throws Error if the symbol does not exist
+  [[noreturn]] void fail(std::string_view call, Status) const;  // throws an Error that names the status
+  std::string describe(Status) const;  // returns, for example, "CUBLAS_STATUS_NOT_SUPPORTED (15)"
 
  private:
   std::string path_;
   void* handle_ = nullptr;
 };
 
-// One entry point. A call throws Error for every status except success.
+// An entry point. Calling it throws Error if the status is not success.
 template <class... Args>
 class Entry {
  public:
@@ -76,7 +76,7 @@ struct Api {
   Api(const Api&) = delete;
   Api& operator=(const Api&) = delete;
 
-  size_t version() const;  // 130100 for 13.1.0
+  size_t version() const;  // returns, for example, 130100 for 13.1.0
 
   Library loaded;
 
@@ -100,12 +100,13 @@ struct Api {
       matmul{loaded, "cublasLtMatmul"};
 };
 
-// Returns the files that may be libcublasLt, the most likely first: only `given` if it is not empty, and
-// otherwise the names that the loader searches for, the toolkit in CUDA_PATH and /usr/local/cuda, and the
-// wheels of each python3 in PATH.
+// Returns the paths at which libcublasLt may be found, the most likely first. If `given` is not empty, it is
+// the only one. Otherwise the list has the names that the loader searches for, the files of the toolkits in
+// CUDA_PATH and /usr/local/cuda, and the wheels of each python3 in PATH.
 std::vector<std::string> library_candidates(const std::string& given);
 
-// Opens the first candidate that can be loaded. Throws Error that lists the candidates and what to do.
+// Returns the first candidate that can be loaded. If there is none, throws an Error that lists the candidates
+// and explains what to do.
 std::string find_library(const std::string& given);
 
 }  // namespace ptxbuilder::bench::lt

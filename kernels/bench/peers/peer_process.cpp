@@ -23,7 +23,7 @@ extern char** environ;
 namespace ptxbuilder::bench {
 namespace {
 
-constexpr off_t kLastWords = 600;  // bytes of standard error in a message
+constexpr off_t kLastWords = 600;  // number of bytes at the end of standard error that a message quotes
 constexpr size_t kLongestLine = size_t{1} << 16;
 constexpr auto kTimeToEnd = std::chrono::milliseconds(500);
 
@@ -54,7 +54,7 @@ void SharedFile::unmap() {
 
 void SharedFile::resize(size_t bytes) {
   unmap();
-  // The file is emptied first, so that its old pages are freed.
+  // Truncates the file to 0 bytes first, so that its old pages are freed.
   if (ftruncate(descriptor_, 0) != 0 || ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0)
     throw Error(fmt::format("{} B of memory for a peer's matrices: {}", bytes, std::strerror(errno)));
   if (bytes == 0) return;
@@ -65,8 +65,8 @@ void SharedFile::resize(size_t bytes) {
 }
 
 PeerProcess::PeerProcess(std::string command, const SharedFile& file) : command_(std::move(command)) {
-  // The channel is a pair of sockets, since writing to a pipe without a reader would end the benchmark with a
-  // signal.
+  // The channel is a pair of sockets instead of pipes, because writing to a pipe without a reader would end
+  // the benchmark with a signal.
   int ends[2] = {};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error(fmt::format("socketpair: {}", std::strerror(errno)));
@@ -74,7 +74,8 @@ PeerProcess::PeerProcess(std::string command, const SharedFile& file) : command_
   errors_ = memory_file("standard error");
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  // Descriptors are first moved above 3, so that none overwrites another.
+  // Duplicates the descriptors to numbers of 10 and above first, so that assigning their final numbers
+  // overwrites none of them.
   const int theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, 10), errors = fcntl(errors_, F_DUPFD_CLOEXEC, 10),
             matrices = fcntl(file.descriptor(), F_DUPFD_CLOEXEC, 10);
   posix_spawn_file_actions_adddup2(&actions, theirs, 0);
@@ -83,8 +84,8 @@ PeerProcess::PeerProcess(std::string command, const SharedFile& file) : command_
   posix_spawn_file_actions_adddup2(&actions, matrices, 3);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);  // a separate group, so that the whole group
-                                                                 // can be ended
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);  // the peer gets a process group of its own,
+                                                                 // so that all processes in it can be ended
   const char* words[] = {"/bin/sh", "-c", command_.c_str(), nullptr};
   const int status =
       posix_spawn(&child_, words[0], &actions, &attributes, const_cast<char* const*>(words), environ);
@@ -104,7 +105,8 @@ PeerProcess::~PeerProcess() {
   close(errors_);
 }
 
-// Closing the peer's input makes it exit; processes of its group that remain after that are killed.
+// Closes the peer's input, which makes the peer exit. Processes of its group that are still running after
+// that are killed.
 std::string PeerProcess::end() {
   if (child_ <= 0) return "it has ended";
   shutdown(lines_, SHUT_RDWR);
