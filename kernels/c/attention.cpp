@@ -43,8 +43,8 @@ struct Heads : Placed {
   kernels::DeviceHeads place;
 };
 
-// Compares the public struct with attention.def: each row must be a field of the right type with the value of
-// PTXB_ATTENTION_INIT, and there must be no other fields.
+// Compares the public struct with attention.def: for each row, the struct must have a field of the row's type
+// with the row's value in PTXB_ATTENTION_INIT. The struct must have no other fields.
 constexpr ptxb_attention kInit = PTXB_ATTENTION_INIT;
 constexpr size_t kFieldBytes = sizeof kInit.size + sizeof kInit.reserved
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) +sizeof kInit.name
@@ -96,8 +96,8 @@ runtime::View of_heads(const char* name, const ptxb_tensor* tensor, const Heads&
   return t.memory();
 }
 
-// Reads the scales of Q, K or V in e4m3: one, or one for each head of K; with two dimensions, that many for
-// each page.
+// Reads the scales of an e4m3 Q, K or V. There is one scale, or one for each head of K; a tensor with two
+// dimensions holds these scales for each page.
 runtime::View scales(const char* name, const ptxb_tensor* tensor, const Heads& k,
                      kernels::AttentionArguments& p, int gpu) {
   const Placed t(name, tensor, gpu);

@@ -1,4 +1,4 @@
-// Converts attention of the C interface to the form that class Attention accepts.
+// Converts the attention structs of the C interface to the arguments that class Attention accepts.
 #pragma once
 
 #include "kernels/attention_gradient/attention_gradient.h"
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder::c {
 
-// Returns the arguments without workspace and stream. `gpu` is the GPU's number, or negative for the
-// emulator. Throws Error that names the operand and the rule.
+// These functions return the arguments without workspace and stream. `gpu` is the GPU's number, or negative
+// for the emulator. They throw an Error that names the operand and the rule if an operand breaks a rule.
 kernels::AttentionArguments read_attention(const ptxb_attention& a, int gpu);
 kernels::AttentionGradientArguments read_attention_gradient(const ptxb_attention_gradient& g, int gpu);
 

@@ -1,4 +1,4 @@
-// Contractions of the C interface.
+// Converts the contraction structs of the C interface to the library's types.
 #pragma once
 
 #include "kernels/c/ptxb.h"
@@ -6,11 +6,11 @@
 
 namespace ptxbuilder::c {
 
-// Reads a tensor with any strides. Throws Error.
+// Reads a tensor, which may have any strides. Throws Error if the tensor is not valid.
 kernels::ContractionTensor strided_tensor(const char* name, const ptxb_tensor* tensor, int gpu);
 
 // Returns the contraction that a C struct describes. `gpu` is the GPU's number, or negative for the emulator.
-// Throws Error.
+// Throws Error if the struct is not valid.
 kernels::ContractionArguments read_contraction(const ptxb_contraction& given, int gpu);
 
 }  // namespace ptxbuilder::c

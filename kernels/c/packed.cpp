@@ -16,7 +16,7 @@ int64_t number_of(int32_t type, int32_t group, const ptxb_dtype& scales) {
   return type | int64_t{group} << 8 | int64_t{scales.code} << 16 | int64_t{scales.bits} << 24;
 }
 
-// Returns the arrays of weights in host memory, as the caller describes them.
+// Returns a description of the caller's arrays of weights, scales and zero points in host memory.
 template <class Byte, class Memory>
 kernels::PlainWeights<Byte> plain_weights(const kernels::PackedForm& form, int64_t n, int64_t k,
                                           Memory* weights, Memory* scales, Memory* zeros) {

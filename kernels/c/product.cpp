@@ -13,8 +13,8 @@
 namespace ptxbuilder::c {
 namespace {
 
-// A matrix of a product, described by its dimensions after the batches, if there are batches. The stride of a
-// dimension with one element is ignored.
+// A matrix of a product, described by its last two dimensions; a dimension of batches may precede them. The
+// stride of a dimension with one element is ignored.
 struct Matrix : Placed {
   Matrix(const char* the_name, const ptxb_tensor* the_tensor, int gpu) : Placed(the_name, the_tensor, gpu) {
     const size_t all = rank();
@@ -56,7 +56,7 @@ struct Matrix : Placed {
   }
 };
 
-// Calls `work` with each row and the caller's tensor, which may be NULL.
+// Calls `work` for each row of the table of operands, with the caller's tensor, which may be NULL.
 template <class Work>
 inline void each_operand(const ptxb_matmul& p, Work&& work) {
   using kernels::ProductOperand, kernels::product_operands;
@@ -70,7 +70,7 @@ inline void move_to(runtime::View& memory, const ptxb_tensor* to) {
   if (to) memory.address = address_of(to->data) + to->byte_offset;
 }
 
-// Returns the use of the activation; `use` requires a matching activation and inputs.
+// Returns how the activation is used. Throws Error if the activation or the inputs do not match `use`.
 kernels::ActivationUse use_of(const ptxb_matmul& p) {
   if (p.use < PTXB_VALUE || p.use > PTXB_GATE) throw Error(fmt::format("use {} is not a ptxb_use", p.use));
   if (p.use != PTXB_VALUE && p.activation == PTXB_NONE)
@@ -82,7 +82,8 @@ kernels::ActivationUse use_of(const ptxb_matmul& p) {
   return static_cast<kernels::ActivationUse>(p.use);
 }
 
-// Reads elements without gaps, whose type is D's if the row says so, or bf16 if D has 8 bits.
+// Reads the elements of an operand without gaps. If the row requires D's type, the elements have that type,
+// or bf16 if D has 8 bits.
 runtime::View elements_of(const kernels::ProductOperandRow& row, const ptxb_tensor* tensor,
                           const kernels::MatmulArguments& q, int gpu) {
   using enum kernels::OperandShape;
@@ -171,7 +172,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
     const bool of_groups = grouped_rows && !p.b_addresses;
     p.b_metadata ? expect(b, q.k / 2, q.n, "[k/2,n]", of_groups) : expect(b, q.k, q.n, "[k,n]", of_groups);
   }
-  // A matrix with a single row or column has both orders, but groups of k require a specific one.
+  // A matrix with a single row or column is in both orders, but groups of k require a specific order.
   q.a_k_major = q.groups_of_k ? !a.along_rows() : a.along_columns();
   q.b_k_major = q.groups_of_k ? !b.along_columns() : b.along_rows();
   for (const Matrix* x : {&a, &b})
@@ -196,7 +197,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
     expect(x, q.m, q.n, "[m,n]", q.groups_of_k);
     to = output(x);
   };
-  // The shapes of the other operands follow from these sizes.
+  // The shapes of the other operands follow from the sizes set above.
   const auto sizes_of = [&](kernels::ProductOperand which, const ptxb_tensor* from) {
     return elements_of(kernels::product_operands[static_cast<size_t>(which)], from, q, gpu);
   };
@@ -252,7 +253,7 @@ bool TensorForm::is_of(const ptxb_tensor* t) const {
 }
 
 bool LastProduct::is_of(const ptxb_matmul& p, uint64_t device) const {
-  // The size of the fields between the pointers, without the padding after them.
+  // The size of the scalar fields between the pointers, without the padding after them.
   constexpr size_t kScalars =
       offsetof(ptxb_matmul, precise) + sizeof(ptxb_matmul::precise) - offsetof(ptxb_matmul, alpha);
   bool same = device_ == device && p.use == scalars_.use && p.packed_form == scalars_.packed_form &&

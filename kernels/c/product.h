@@ -1,4 +1,4 @@
-// Converts products of the C interface to the form that Matmul accepts.
+// Converts products of the C interface to the arguments that Matmul accepts.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::c {
 
-// A tensor of a product, without its address.
+// The form of a product's tensor: everything except its address.
 class TensorForm {
  public:
   void set(const ptxb_tensor* t);
@@ -22,13 +22,13 @@ class TensorForm {
   bool is_given_ = false;
 };
 
-// The product that a thread read last. The next product usually differs only in addresses, and reading it
-// completely would take a third of the host's time.
+// The product that a thread read last. The next product usually differs from it only in addresses; reading
+// the next product completely would take a third of the host's time for a call.
 class LastProduct {
  public:
   // Converts a product; the result is valid until the thread's next read(). `device` identifies one device
-  // permanently, and is not 0; `gpu` is the GPU's number, or negative for the emulator. Throws Error that
-  // names the operand and the rule.
+  // permanently, and is not 0; `gpu` is the GPU's number, or negative for the emulator. Throws an Error that
+  // names the operand and the rule if an operand breaks a rule.
   const kernels::MatmulArguments& read(const ptxb_matmul& p, uint64_t device, int gpu,
                                        runtime::View workspace, runtime::Stream stream);
 

@@ -34,7 +34,7 @@
 using namespace ptxbuilder;
 using namespace ptxbuilder::c;
 
-// State that the handle of a device and the handles of its kernels share.
+// State that a device's handle and the handles of its kernels share.
 struct Opened {
   explicit Opened(const char* name)
       : device(runtime::open_device(name, "sm_90a", {}, Where{})), ordinal(device->properties().ordinal) {}
@@ -45,7 +45,8 @@ struct Opened {
   }
 
   std::unique_ptr<runtime::Device> device;
-  const uint64_t number = next_number();  // unique within the process, including past devices
+  const uint64_t number = next_number();  // unique in the process; the numbers of closed devices are not
+                                          // reused
   int ordinal;                            // the GPU's number; negative for the emulator
 
   kernels::Matmul& product() {
@@ -105,13 +106,14 @@ struct Opened {
   runtime::Lazy<kernels::Attention> attention_;
   runtime::Lazy<kernels::AttentionGradient> attention_gradient_;
   runtime::Lazy<std::unique_ptr<kernels::Rows>> rows_;
-  std::array<runtime::Lazy<std::unique_ptr<kernels::RankedProduct>>, 3> ranked_;  // one for each form
+  std::array<runtime::Lazy<std::unique_ptr<kernels::RankedProduct>>, 3> ranked_;  // one for each value of
+                                                                                  // `scatters`
   runtime::Lazy<std::unique_ptr<kernels::RankedNorm>> ranked_norm_;
   runtime::Lazy<std::unique_ptr<kernels::RankedTokens>> ranked_tokens_;
 };
 
-// A handle holds null once it has been closed or freed. The handle itself, a few words, is never deallocated,
-// so that it can still be examined and no other handle ever gets its address.
+// A handle holds null once it has been closed or freed. The handle itself, which takes a few words, is never
+// deallocated, so that it can still be examined and its address is never reused.
 struct ptxb_device {
   std::shared_ptr<Opened> opened;
   ptxb_device* given_back_before = nullptr;
@@ -175,8 +177,8 @@ const kernels::MatmulArguments& arguments_of(const Opened& opened, const ptxb_ma
   return last_product.read(given(product, "the product"), opened.number, opened.ordinal, workspace, stream);
 }
 
-// Returns an integer or float argument as bits of the parameter's type; returns the given bits for any other
-// scalar.
+// Converts an integer or float argument to bits of the parameter's type; returns the bits of any other scalar
+// unchanged.
 uint64_t bits_of(const Parameter& parameter, const ptxb_argument& from) {
   const DType type = parameter.dtype;
   const int bits = 8 * size_of(type);
@@ -201,7 +203,7 @@ uint64_t bits_of(const Parameter& parameter, const ptxb_argument& from) {
   return from.bits;
 }
 
-// Rejects an argument that sets fields which its kind does not use, since they would have no effect.
+// Rejects an argument that sets fields that its kind does not use, since these fields would have no effect.
 void check_form(const Parameter& parameter, const ptxb_argument& from) {
   const auto refuse = [&](const std::string& what) {
     throw Error(
@@ -242,7 +244,7 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
       throw Error(fmt::format("parameter '{}' takes a tensor, but {} was given", parameter.name, given));
     const Placed t(parameter.name.c_str(), from.tensor, opened.ordinal);
     if (parameter.kind == Parameter::Kind::pointer) {
-      // An LLVM module does not state what its pointers point to, so its pointers have the type of bytes.
+      // An LLVM module does not state what its pointers point to, so they are treated as pointers to bytes.
       to = runtime::pointer(t.memory(), parameter.dtype == DType::u8 ? DType::u8 : t.type);
     } else {
       const size_t rank = t.rank();
@@ -258,7 +260,7 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
         shape[i] = static_cast<uint64_t>(t.extent(from_outermost));
         if (i > 0) strides[i - 1] = static_cast<uint64_t>(t.stride(from_outermost) * size_of(t.type));
       }
-      const bool is_tf32 = parameter.dtype == DType::tf32 && t.type == DType::f32;  // f32 in memory
+      const bool is_tf32 = parameter.dtype == DType::tf32 && t.type == DType::f32;  // tf32 is f32 in memory
       to = runtime::tensor(memory, is_tf32 ? DType::tf32 : t.type, std::span(shape).first(rank),
                            std::span(strides).first(rank - 1));
     }
@@ -267,7 +269,7 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
   return to;
 }
 
-// The part that the functions that load a kernel share; `load` loads the kernel onto the device.
+// Implements the functions that load a kernel; `load` loads the kernel onto the device.
 template <class Load>
 int loaded_by(ptxb_device* device, ptxb_kernel** loaded, Load&& load) {
   return status_of([&] {

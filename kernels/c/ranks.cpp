@@ -16,7 +16,7 @@ using kernels::RankedForm;
 
 // A matrix without gaps, stored row by row or, if that is allowed, column by column.
 struct Matrix : Placed {
-  bool is_along_rows = false;  // whether its columns are stored one after the other
+  bool is_along_rows = false;  // whether the columns are stored one after the other
 
   Matrix(const char* the_name, const ptxb_tensor* the_tensor, int gpu, bool may_be_turned = false)
       : Placed(the_name, the_tensor, gpu) {

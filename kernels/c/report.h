@@ -1,4 +1,4 @@
-// Reports to C programs: a status, an error's text, and warnings.
+// Reports statuses, the texts of errors, and warnings to C programs.
 #pragma once
 
 #include <utility>
@@ -10,12 +10,12 @@ namespace ptxbuilder::c {
 
 // Makes ptxb_error() return "".
 void forget_error() noexcept;
-// Returns the status of the exception that is being handled, and makes ptxb_error() return its text. Call it
-// in a catch block.
+// Returns the status of the exception that is being handled, and makes ptxb_error() return its text. Must be
+// called in a catch block.
 int keep_error() noexcept;
 
-// Runs `body` and reports its exceptions. Errors state only what is wrong, since the caller's line in C is
-// not known.
+// Runs `body` and reports the exceptions that it throws. Texts of errors contain no source location, because
+// the line of the caller's C program is not known.
 template <class Body>
 int status_of(Body&& body) noexcept {
   forget_error();

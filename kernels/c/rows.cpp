@@ -63,7 +63,7 @@ kernels::RowCall read_rows(const ptxb_rows& given_rows, int gpu) {
   kernels::RowCall call;
   call.operation = &kernels::row_operation(&given(rows.operation, "the operation's name"));
   const auto& tensors = call.operation->tensors;
-  // Programs that were built with an older library do not pass optional tensors that were added later.
+  // A program that was built for an older library does not pass the optional tensors that were added later.
   const auto required =
       std::ranges::find_if_not(tensors.rbegin(), tensors.rend(), &kernels::RowTensor::is_optional);
   if (rows.tensor_count > tensors.size() ||

@@ -7,7 +7,8 @@
 namespace ptxbuilder::c {
 namespace {
 
-static_assert(sizeof(ptxb_tensor) == 48 && offsetof(ptxb_tensor, byte_offset) == 40);  // DLTensor
+// The layout is that of DLTensor.
+static_assert(sizeof(ptxb_tensor) == 48 && offsetof(ptxb_tensor, byte_offset) == 40);
 
 std::string text(ptxb_dtype t) { return fmt::format("code {}, {} bits, {} lanes", t.code, t.bits, t.lanes); }
 
@@ -23,7 +24,7 @@ bool has_gaps(const Placed& t) {
   return false;
 }
 
-// Throws Error that names the rule unless `fits` is true.
+// Reads the elements of a tensor. Throws an Error that names the rule if `fits` returns false.
 template <class Fits>
 runtime::View elements_that_fit(const char* name, const ptxb_tensor* tensor, DType type, int gpu,
                                 const Fits& fits, const std::string& rule) {
@@ -91,7 +92,7 @@ Placed::Placed(const char* the_name, const ptxb_tensor* the_tensor, int gpu, siz
     throw Error(
         fmt::format("{}: its memory is on device {} of type {}, but the product's device is GPU {} (type 2)",
                     name, tensor.device.id, place, number));
-  if (tensor.ndim > static_cast<int32_t>(most_rank))  // before the shape is read
+  if (tensor.ndim > static_cast<int32_t>(most_rank))  // checked before the shape is read
     throw Error(fmt::format("{}: {} dimensions; there must be at most {}", name, tensor.ndim, most_rank));
   if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape))
     throw Error(fmt::format("{}: {} dimensions, without a shape", name, tensor.ndim));
