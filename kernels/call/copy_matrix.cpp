@@ -10,11 +10,11 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kThreads = 256, kRows = kThreads / 32;  // a block has one row per warp
+constexpr int kThreads = 256, kRows = kThreads / 32;  // each warp copies one row of a block
 constexpr int kUnroll = 16, kColumns = 32 * kUnroll;
 constexpr int kCtasPerSm = 8;
 
-// Loads an element. A destination may be wider than what is loaded (PTX ISA, ld).
+// Loads an element. The destination register may be wider than the element (PTX ISA, ld).
 void load_element(Var<u32>& value, gmem at, int bytes) {
   ptx(fmt::format("ld.global.u{} {{value:=u32}}, [{{at:gmem}}];", 8 * bytes), {{"value", value}, {"at", at}});
 }
@@ -22,7 +22,7 @@ void store_element(u32 value, gmem at, int bytes) {
   ptx(fmt::format("st.global.u{} [{{at:gmem}}], {{value:u32}};", 8 * bytes), {{"at", at}, {"value", value}});
 }
 
-// The kernel's parameters for a matrix, in elements of the kernel's own size.
+// The kernel's parameters for one matrix, in elements of the size that the kernel copies.
 struct Told {
   gmem from, to;
   u64 from_row, to_row, from_batch, to_batch;
@@ -59,8 +59,8 @@ Told told(const Parameters& p, int matrix) {
           bytes("to_batch"), number("rows"), number("columns"), number("batches")};
 }
 
-// Copies a block. All loads are issued before the first store; loads beyond the row's end load the row's last
-// element.
+// Copies a block. All loads are issued before the first store. A load beyond the end of the row loads the
+// row's last element.
 void copy_block(const Told& m, u32 block, int bytes) {
   const auto size = static_cast<uint64_t>(bytes);
   u32 line = block / m.across(), batch = line / m.down();
@@ -79,7 +79,7 @@ void copy_block(const Told& m, u32 block, int bytes) {
   });
 }
 
-// Returns the element size of one kernel that copies all matrices: the smallest of their element sizes.
+// Returns the element size for a kernel that copies all these matrices: the smallest of their element sizes.
 int unit_of(std::span<const MatrixCopy> copies) {
   int unit = copies.front().element_bytes;
   for (const MatrixCopy& c : copies) unit = std::min(unit, c.element_bytes);
@@ -109,8 +109,8 @@ Kernel copy_matrices(int element_bytes, int count) {
   for_(ctaid_x(), end, nctaid_x(), [&](u32 block) {
     for (const Told& m : matrices) {
       if_(block < m.blocks(), [&] { copy_block(m, block, element_bytes); });
-      block = block - m.blocks();  // beyond the blocks of all later matrices if the block was one of this
-                                   // matrix
+      block = block - m.blocks();  // if the block belongs to this matrix, this wraps around, beyond the
+                                   // blocks of all later matrices
     }
   });
   return k;

@@ -1,4 +1,4 @@
-// Strided copies of matrices in a separate kernel, for operands that TMA cannot access in place.
+// Copies matrices with strides in a separate kernel, for operands that TMA cannot access in place.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@
 
 namespace ptxbuilder::kernels {
 
-// Matrices of `rows` x `columns` elements. Element (b, i, j) is at offset b batch_stride + i stride + j, in
-// elements.
+// The shape of a batch of matrices of `rows` x `columns` elements. A MatrixPlace holds their strides: element
+// (b, i, j) is at offset b * batch_stride + i * stride + j, in elements.
 struct MatrixShape {
   int64_t rows = 0, columns = 0, batches = 1;
 };
@@ -29,33 +29,34 @@ struct MatrixCopy {
   MatrixPlace from, to;
 };
 
-// Returns a kernel that copies `count` matrices. For each matrix it has the parameters from and to (pointers
-// to bytes); u64 from_row, to_row, from_batch and to_batch (bytes); u32 rows, columns and batches. All
-// matrices have elements of 1, 2 or 4 bytes, which are aligned to their size. Any grid (g, 1, 1) may be used.
+// Returns a kernel that copies `count` matrices. Its parameters for each matrix are from and to (pointers to
+// bytes); u64 from_row, to_row, from_batch and to_batch (strides in bytes); and u32 rows, columns and
+// batches. All matrices have elements of 1, 2 or 4 bytes, which are aligned to their size. Any grid (g, 1, 1)
+// may be used.
 Kernel copy_matrices(int element_bytes, int count);
 
 // A launch that copies matrices.
 struct CopyLaunch {
   runtime::LoadedKernel* kernel;
   runtime::LaunchOptions options;
-  std::vector<runtime::Argument> arguments;  // kCopyParameters for each matrix; `from` and `to` are the first
-                                             // two
+  std::vector<runtime::Argument> arguments;  // kCopyParameters for each matrix, beginning with `from` and
+                                             // `to`
 };
 inline constexpr size_t kCopyParameters = 9;
 
-// Copies matrices; loads a kernel when it is first needed, and stores it. Each element is read and written
-// once, by 32 adjacent lanes at a time; memory between the rows is not accessed. Any thread may call it at
-// any time.
+// Copies matrices. Loads a kernel when it is first needed, and stores it. Each element is read and written
+// once; a warp accesses 32 adjacent elements at a time. Memory between the rows is not accessed. Any thread
+// may call the functions at any time.
 class MatrixCopier {
  public:
   MatrixCopier(runtime::Device& device, const Compiler& compiler)
       : device_(device), compiler_(compiler), multiprocessors_(device.properties().multiprocessors) {}
 
-  // Loads the kernel that launch_of() would use; the addresses of the matrices are ignored.
+  // Loads the kernel that launch_of() needs for these copies; the addresses of the matrices are ignored.
   void prepare(std::span<const MatrixCopy> copies) { kernel(copies); }
 
-  // Returns the launch for matrices that do not overlap. Throws Error if the matrices together have 2^31 or
-  // more blocks of 8 x 512 elements.
+  // Returns the launch that copies matrices, which must not overlap. Throws Error if the matrices together
+  // have 2^31 or more blocks of 8 x 512 elements.
   CopyLaunch launch_of(std::span<const MatrixCopy> copies, runtime::Stream stream);
   // Queues one copy.
   void operator()(const MatrixCopy& copy, runtime::Stream stream);
@@ -67,8 +68,8 @@ class MatrixCopier {
   runtime::LoadedKernel& kernel(std::span<const MatrixCopy> copies);
 
   std::mutex mutex_;
-  std::map<std::pair<int, int>, std::unique_ptr<runtime::LoadedKernel>> kernels_;  // indexed with bytes and
-                                                                                   // count
+  std::map<std::pair<int, int>, std::unique_ptr<runtime::LoadedKernel>> kernels_;  // indexed by element size
+                                                                                   // and count
 };
 
 }  // namespace ptxbuilder::kernels

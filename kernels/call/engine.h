@@ -1,4 +1,4 @@
-// The steps of every operation's call, from its arguments to its launches.
+// Implements the steps of every call of an operation, from its arguments to its launches.
 #pragma once
 
 #include <mutex>
@@ -17,19 +17,22 @@
 
 namespace ptxbuilder::kernels {
 
-// A call, whose `Traits` define the operation's types and everything that is specific to it:
-//   Arguments  They have `workspace` and `stream`. sources_of(), words_of() and is_plain() are functions of
-//              them, in the form that ByForm requires; the sources begin with kNone and the workspace.
-//   Placed     A call that was checked. It has the `operation`, is_empty, is_tunable(), operands()
-//              (everything that the call reads or writes), moved(), and for OperandSets read(), written() and
-//              pads_written(). key_of(), which identifies the call's plan, and call_text(), which identifies
-//              its line in a file of tiles, are functions of it.
-//   Tile       text() returns its words, is_tile() returns whether words are a tile, and parse() returns the
-//              tile for words.
-//   More       The part of a plan other than its kernel and tile.
+// Runs the calls of an operation. `Traits` define the operation's types and everything else that is specific
+// to the operation:
+//   Arguments  The arguments of a call, with the members `workspace` and `stream`. The free functions
+//              sources_of(), words_of() and is_plain() accept them, and return what ByForm requires; the
+//              sources begin with kNone and the workspace.
+//   Placed     A call that has been checked. Its members are `operation`, is_empty, is_tunable(), operands()
+//              (everything that the call reads or writes), moved(), and read(), written() and pads_written(),
+//              which OperandSets needs. Two free functions accept it: key_of() identifies the call's plan,
+//              and call_text() identifies the call's line in a file of tiles.
+//   Tile       A tile. The free function text() returns its words. Traits::is_tile() returns whether words
+//   are
+//              a tile, and Traits::parse() returns the tile for words.
+//   More       The part of a plan that is not its kernel or its tile.
 //   kName      The name of the operation in errors.
 //   kUnit      The unit of padded() for copies.
-//   kWords, kFormWords   The numbers of words of call_text() and words_of().
+//   kWords, kFormWords   The numbers of words in the results of call_text() and words_of().
 template <class Traits>
 class CallEngine {
  public:
@@ -38,7 +41,7 @@ class CallEngine {
   using Tile = typename Traits::Tile;
   using Operation = decltype(Placed::operation);
 
-  // The file `tiles` stores tiles that were found by measuring, unless it is "".
+  // Tiles that were found by measuring are stored in the file `tiles`, unless `tiles` is "".
   CallEngine(runtime::Device& device, const CallOptions& options, const std::string& tiles)
       : device_(device),
         multiprocessors_(multiprocessors_of(device, options)),
@@ -48,7 +51,7 @@ class CallEngine {
         tuned_(tiles, Traits::kWords, [](const std::string& tile) { return Traits::is_tile(tile); }) {}
   virtual ~CallEngine() = default;
 
-  // Queues a call. Throws Error.
+  // Queues a call. Throws Error if the call breaks a rule or a launch fails.
   void operator()(const Arguments& p, Where where) {
     told_call([&] { return described(p, where); }, [&] { call(p, where); });
   }
@@ -83,39 +86,43 @@ class CallEngine {
   }
 
  protected:
-  // The results that are stored for all calls with the same key.
+  // The decisions that are stored for all calls with the same key.
   struct Plan {
     runtime::LoadedKernel* kernel;
     Tile tile;
     typename Traits::More more;
-    bool tuned = false;  // found by measuring
+    bool tuned = false;  // whether the tile was found by measuring
   };
 
-  // The functions below are specific to the operation. Their errors name `where`.
+  // Each operation implements the functions below. Their errors name `where`.
   virtual Placed place(const Arguments& p, Where where) = 0;
-  virtual Tile choose(const Placed& placed, Where where) = 0;  // only one thread at a time calls it
-  // Returns the tile with its remaining settings chosen. Throws Error if the tile does not suit the call.
+  virtual Tile choose(const Placed& placed, Where where) = 0;  // called by only one thread at a time
+  // Returns the tile with the settings that it left open filled in. Throws Error if the tile does not suit
+  // the call.
   virtual Tile checked_tile(const Placed& placed, const Tile& tile, Where where) = 0;
   virtual typename Traits::More more_of(const Placed& placed, const Tile& tile) = 0;
-  // Returns a kernel that was not compiled here, or nullptr to compile the result of make().
+  // Returns a kernel that was compiled elsewhere, or nullptr if the result of make() is to be compiled.
   virtual std::unique_ptr<runtime::LoadedKernel> loaded(const Operation& operation, const Tile& tile) = 0;
   virtual Kernel make(const Operation& operation, const Tile& tile) = 0;
-  // Returns how many bytes of the workspace the kernel uses; they precede the operands that are copied.
+  // Returns how many bytes of the workspace the kernel itself uses. These bytes precede the operands that are
+  // copied.
   virtual size_t own_bytes(const Plan& plan, const Arguments& p) const = 0;
   virtual std::vector<Tile> tiles_to_measure(const Placed& placed, const Tile& chosen) = 0;
-  // Gives written operands that are not matrices their own memory, since tuning must not write to the
-  // caller's.
+  // Replaces the memory of written operands that are not matrices, since tuning must not write to the
+  // caller's memory.
   virtual void take_scratch(Placed& placed, OperandSets& sets) = 0;
   virtual void launch(const Plan& plan, Placed& placed, const Arguments& p, runtime::View own,
                       Launches& launches) = 0;
-  // Returns why calls cannot be tuned, such as "an epilogue of the user's own"; nullptr if they can be.
+  // Returns the reason why calls cannot be tuned, such as "an epilogue of the user's own"; nullptr if they
+  // can be tuned.
   virtual const char* why_untunable() const { return nullptr; }
 
   static int multiprocessors_of(const runtime::Device& device, const CallOptions& options) {
     return options.multiprocessors > 0 ? options.multiprocessors : device.properties().multiprocessors;
   }
   static std::string named(const std::string& text) { return std::string(Traits::kName) + ": " + text; }
-  // Returns the source of an operand's address, which may be the workspace.
+  // Returns the source of an operand's address: the workspace if the operand has been moved there, else
+  // `own`.
   static size_t source_of(const Operand& x, size_t own, const Arguments& p) {
     const bool is_moved = x.memory.address - p.workspace.address < p.workspace.bytes;
     return is_moved ? SourcedArguments::kWorkspace : own;
@@ -126,7 +133,7 @@ class CallEngine {
   Compiler compiler_;
 
  private:
-  // Returns the operation and its sizes, in the words that a file of tiles uses.
+  // Returns a text with the operation and its sizes, in the words that files of tiles use.
   std::string described(const Arguments& p, Where where) {
     const Placed placed = place(p, where);
     return placed.is_empty ? named("a call with nothing to do") : named(call_text(placed));
@@ -166,11 +173,11 @@ class CallEngine {
     if (launches.keeps()) prepared_.add(words_of(p), launches.take(), number);
   }
 
-  // A requested call, with everything that is known before anything is queued.
+  // A call that was requested, with everything that is known about it before anything is queued.
   struct Request {
     Placed placed;
     Plan plan = {};
-    size_t own_bytes = 0, bytes = 0;  // bytes of workspace: the kernel's; the total
+    size_t own_bytes = 0, bytes = 0;  // bytes of workspace: those of the kernel, and all
   };
 
   Request request(const Arguments& p, Where where) {
@@ -216,7 +223,7 @@ class CallEngine {
   }
   void tune(const Request& r, const Arguments& p, size_t most_own_bytes, Where where) {
     const std::lock_guard one_at_a_time(tuning_);
-    if (plan(r.placed, where).tuned) return;  // another thread has tuned it meanwhile
+    if (plan(r.placed, where).tuned) return;  // another thread has tuned this call meanwhile
     Placed placed = r.placed;
     for (const Operand* x : placed.read()) check_address(Traits::kName, *x, where);
     const std::string call = call_text(r.placed);
@@ -264,7 +271,7 @@ class CallEngine {
   KernelCache<Operation, Tile> kernels_;
   Plans<std::tuple_size_v<decltype(key_of(std::declval<const Placed&>()))>, Plan> plans_;
   ByForm<Traits::kFormWords, PreparedCall> prepared_;
-  ByForm<Traits::kFormWords, size_t> bytes_;  // bytes of workspace
+  ByForm<Traits::kFormWords, size_t> bytes_;  // the workspace size for each form of call, in bytes
 };
 
 }  // namespace ptxbuilder::kernels

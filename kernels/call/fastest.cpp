@@ -11,9 +11,9 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr int kRounds = 7;
-constexpr double kBurst = 500;  // microseconds
+constexpr double kBurst = 500;  // duration of a burst in microseconds
 constexpr size_t kMostLaunches = 200;
-constexpr double kAlike = 1.005;  // smaller differences are random
+constexpr double kAlike = 1.005;  // smaller ratios of times are noise
 
 double median(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -31,7 +31,8 @@ size_t fastest(runtime::Device& device, size_t contenders, size_t sets, const Qu
   };
   auto time = [&](runtime::Graph& graph) { return device.time(0, 1, [&] { graph.launch(); })[0]; };
   double once = INFINITY;
-  for (size_t i = 0; i < contenders; ++i) {  // this notices a kernel that hangs before the queue is full
+  for (size_t i = 0; i < contenders; ++i) {  // one launch each, to detect a kernel that hangs before the
+                                             // queue is full
     const auto graph = record(i, 1);
     time(*graph);
     once = std::min(once, time(*graph));

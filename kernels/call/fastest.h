@@ -1,4 +1,4 @@
-// Finds the fastest of a call's tiles by measuring on the GPU.
+// Finds the fastest of several tiles for a call by measuring them on the GPU.
 #pragma once
 
 #include <functional>
@@ -8,15 +8,15 @@
 
 namespace ptxbuilder::kernels {
 
-// Queues one launch of contender `i` with one of several sets of operands.
+// Queues one launch of contender `i` with set `set` of the operands.
 using QueueContender = std::function<void(size_t i, size_t set, runtime::Stream stream)>;
 
 // Returns the index of the contender whose launches took the least time. `queue(i, set, stream)` queues one
-// launch of contender `i` with one of `sets` sets of operands; launches are recorded into graphs, so that the
-// host's time is not measured. The contenders take turns, in rounds of bursts of half a millisecond each, so
-// that all run at the same clock. The result is the first contender whose median over the rounds is within
-// half a percent of the least. Throws Error if the device records no graphs or has no usable clock, or if a
-// launch fails.
+// launch of contender `i` with one of `sets` sets of operands. Launches are recorded into graphs, so that the
+// host's time is not measured. In each round, every contender runs for half a millisecond, so that all
+// contenders run at the same clock frequency. The result is the first contender whose median over the rounds
+// is within half a percent of the least. Throws Error if the device cannot record graphs or has no usable
+// clock, or if a launch fails.
 size_t fastest(runtime::Device& device, size_t contenders, size_t sets, const QueueContender& queue);
 
 }  // namespace ptxbuilder::kernels

@@ -1,5 +1,6 @@
-// Stored forms of calls that become products and copies. Each form is computed once for all calls that differ
-// only in addresses and in values that their words omit, and every call inserts its own addresses.
+// Stores the forms of calls that consist of products and copies. A form is computed once for all calls that
+// have the same words. These calls differ only in addresses and in values that the words omit, and each call
+// inserts its own addresses into the form.
 #pragma once
 
 #include <array>
@@ -9,25 +10,26 @@
 
 namespace ptxbuilder::kernels {
 
-// An address in a form encodes which memory of the call it belongs to: addresses in memory i begin at owner
-// i's value, which is beyond the size of any memory and has the alignment of the call's own address.
+// Returns the address that stands for memory number `memory` of a call in the call's form. The number of the
+// memory is in its high bits, so that no offset within a memory can change it. The low bits are those of
+// `own`, the call's own address, so that both are aligned alike.
 constexpr int kOwnerBits = 44;
 constexpr runtime::Address form_address(size_t memory, runtime::Address own) {
   return own == 0 ? 0 : (static_cast<uint64_t>(memory) + 1) << kOwnerBits | own % kTma;
 }
 
-// The addresses of one call, indexed by memory.
+// The addresses of one call, indexed by the numbers of its memories.
 template <size_t count>
 struct CallAddresses {
   std::array<runtime::Address, count> own;
 
-  // Returns a form's memory with the call's address.
+  // Converts memory in the form to the call's memory.
   runtime::View operator()(runtime::View memory) const {
     const uint64_t owner = memory.address >> kOwnerBits;
     if (owner != 0) memory.address += own[owner - 1] - form_address(owner - 1, own[owner - 1]);
     return memory;
   }
-  // Returns a copy whose source and destination have the call's addresses.
+  // Converts the source and the destination of a copy in the form to the call's memory.
   template <class Copy>
   Copy moved(Copy copy) const {
     copy.from = (*this)(copy.from), copy.to = (*this)(copy.to);
@@ -38,8 +40,9 @@ struct CallAddresses {
 template <size_t words, class Form>
 class KeptForms {
  public:
-  // Returns what make() returns for a call. The result is stored if the call has words, in the format of
-  // ByForm. Throws what make() throws.
+  // Returns the result of make() for a call. If `has_words` is true, the result is stored, and is returned
+  // for later calls with the same words. `words_of` enumerates the words of the call, as for ByForm. Throws
+  // what make() throws.
   template <class WordsOf, class Make>
   std::shared_ptr<const Form> get(bool has_words, const WordsOf& words_of, const Make& make) {
     if (has_words)

@@ -1,4 +1,4 @@
-// Kernels that are loaded once, and identified by what they compute and how.
+// A cache of loaded kernels, indexed by the operation that they compute and their tile.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@
 
 namespace ptxbuilder::kernels {
 
-// A cache, which any thread may call at any time. Kernels keep their addresses for as long as the cache
-// exists.
+// A cache. Any thread may call its functions at any time. A kernel's address does not change as long as the
+// cache exists.
 template <class Operation, class Tile>
 class KernelCache {
  public:
-  // Returns the kernel that `make` returned, as a unique_ptr, when this operation and tile were first
-  // requested. Callers that request the same kernel meanwhile wait for it; other callers do not wait. Throws
-  // what `make` throws; the next caller then calls its own `make`.
+  // Returns the kernel for an operation and a tile. The first caller that requests it calls `make`, which
+  // returns it as a unique_ptr. Meanwhile, callers that request the same kernel wait for it, and other
+  // callers do not wait. Throws what `make` throws; the next caller then calls its own `make`.
   template <class Make>
   runtime::LoadedKernel& get(const Operation& operation, const Tile& tile, Make&& make) {
     return *known(operation, tile).kernel.get(std::forward<Make>(make));

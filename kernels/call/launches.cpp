@@ -56,7 +56,7 @@ void Launches::copy(std::span<const Copied> all) {
     SourcedArguments arguments(sources_, launch.arguments.size());
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
       const SourcedCopy& one = together[i / kCopyParameters];
-      const size_t parameter = i % kCopyParameters;  // `from` and `to` are the first two parameters
+      const size_t parameter = i % kCopyParameters;  // the first two parameters are `from` and `to`
       arguments.add(parameter == 0   ? one.from_source
                     : parameter == 1 ? one.to_source
                                      : SourcedArguments::kNone,

@@ -1,4 +1,4 @@
-// The launches of one call.
+// Queues the launches of a call, including the copies of its operands.
 #pragma once
 
 #include "kernels/call/operand.h"
@@ -6,14 +6,14 @@
 
 namespace ptxbuilder::kernels {
 
-// An operand that the kernel cannot access in place: it is copied into the workspace before the kernel, or
-// out of the workspace after it.
+// An operand that the kernel cannot access in place. It is copied into the workspace before the kernel runs,
+// or out of the workspace afterwards.
 struct Moved {
   Operand* operand;
   size_t source;
   bool is_read;
 };
-// Holds up to eight operands, without allocating heap memory.
+// A list of up to eight operands that allocates no heap memory.
 class MovedOperands {
  public:
   void add(Operand& operand, size_t source, bool is_read) { all_.at(count_++) = {&operand, source, is_read}; }
@@ -29,7 +29,8 @@ class MovedOperands {
 // memory if they are already loaded.
 void prepare_copies(MatrixCopier& copier, const MovedOperands& moved);
 
-// An operand that is copied from one place to another. Each place is an offset from its source's address.
+// A copy of an operand. The addresses of the original and of the copy are each an offset from one of the
+// call's sources.
 struct Copied {
   Operand from;
   size_t from_source;
@@ -40,12 +41,12 @@ struct SourcedCopy {
   MatrixCopy copy;
   size_t from_source, to_source;
 };
-// Returns the copies of all operands, grouped by launch. Up to kCopiesTogether copies share a launch, so that
-// the operands of a product take one launch. If there are more copies, for instance because of many batches,
-// each has its own launch, and all of them use the same kernel.
+// Returns the copies of all operands, grouped by launch. If there are at most kCopiesTogether copies, they
+// share a launch, so that the operands of a product take only one. If there are more, for instance because of
+// many batches, each copy has its own launch, and all launches use the same kernel.
 inline constexpr size_t kCopiesTogether = 3;
 std::vector<std::vector<SourcedCopy>> copies_together(std::span<const Copied> all);
-// Queues the launches of a call in their order and, if it `keeps` them, turns them into a PreparedCall.
+// Queues the launches of a call in order. If `keeps` is set, also stores them as a PreparedCall.
 class Launches {
  public:
   // The copier and the sources must outlive this object. Errors name `where`.
@@ -54,11 +55,11 @@ class Launches {
       : copier_(copier), sources_(sources), stream_(stream), keeps_(keeps), where_(where) {}
 
   std::span<const uint64_t> sources() const { return sources_; }
-  // A call with more launches than this, such as one that copies many batches, is not stored.
+  // A call with more launches than this, such as a call that copies many batches, is not stored.
   static constexpr size_t kMostKept = 64;
 
-  // Queues a launch on the call's stream, whatever stream the options name. Throws Error like
-  // LoadedKernel::launch().
+  // Queues a launch on the call's stream; the stream in the options is ignored. Throws Error when
+  // LoadedKernel::launch() does.
   void queue(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments);
   // Copies operands, in launches that copies_together() groups.
   void copy(std::span<const Copied> all);

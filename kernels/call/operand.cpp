@@ -21,8 +21,8 @@ std::string plural(const char* word) {
   return fmt::format("{}{}", word, std::string_view(word).ends_with("ch") ? "es" : "s");
 }
 
-// Returns a text such as "a row stride of 4 elements, a head stride of 2 elements", for the dimensions whose
-// stride is used.
+// Returns a text such as "a row stride of 4 and a head stride of 2". It covers the dimensions with a stride
+// that is used.
 std::string strides_text(const Operand& x) {
   std::vector<std::string> all;
   for (const Dimension& d : outer_of(x))
@@ -30,7 +30,8 @@ std::string strides_text(const Operand& x) {
   return fmt::format("{}", fmt::join(all, " and "));
 }
 
-// Returns the width of one step of a period: all columns, and the dimensions with shorter strides.
+// Returns the extent of the part that repeats with this stride: all columns and the dimensions with shorter
+// strides.
 Wide width_below(const Operand& x, int64_t stride) {
   Wide width = x.columns;
   for (const Dimension& d : outer_of(x))
@@ -38,8 +39,8 @@ Wide width_below(const Operand& x, int64_t stride) {
   return width * x.element_bytes();
 }
 
-// Returns whether `x` and `y`, which begins after `x`, do not share bytes, in steps of the strides from
-// `least_bytes` upwards.
+// Returns whether strides of at least `least_bytes` show that `x` and `y` share no bytes: both repeat with
+// the same stride and occupy different parts of it. `y` must begin after `x`.
 bool apart_in_steps(const Operand& x, const Operand& y, int64_t least_bytes) {
   int64_t period = 0;  // bytes
   for (const Operand* o : {&x, &y})
@@ -147,8 +148,8 @@ void check_address(const char* operation, const Operand& x, Where where) {
     throw Error(where, fmt::format("{}: {}: data is NULL", operation, x.name));
 }
 
-// If strides are visited from the shortest to the longest, each step must be at least as wide as all inner
-// ones.
+// Visits strides from the shortest to the longest. Each must be at least the extent of all dimensions with
+// shorter strides.
 void check_no_self_overlap(const char* operation, const Operand& x, Where where) {
   std::array<Dimension, Operand::kMostOuter> dimensions = x.outer;
   const std::span sorted = std::span(dimensions).first(x.outer_count);
@@ -243,7 +244,7 @@ runtime::Argument tensor(const Operand& x, size_t outer) {
   for (size_t i = 0; i < count; ++i) {
     const Dimension& d = x.outer[i];
     shape[i + 1] = static_cast<uint64_t>(d.extent);
-    // A stride that is never used may have any legal value.
+    // The stride of a dimension with one element is not used, so any legal value will do.
     strides[i] = d.extent > 1 ? static_cast<uint64_t>(d.stride) * bytes : (shape[0] * bytes + 15) / 16 * 16;
   }
   runtime::Argument made =

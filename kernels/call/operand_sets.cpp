@@ -6,7 +6,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int64_t kRotated = 100'000'000;  // total bytes of all sets: twice the L2
+constexpr int64_t kRotated = 100'000'000;  // total bytes of all sets: twice the size of L2
 constexpr int64_t kMostSets = 16;
 constexpr auto kLongest = std::chrono::hours(1);  // the longest wait for the stream
 

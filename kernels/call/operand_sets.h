@@ -1,4 +1,4 @@
-// Several sets of a call's operands, which its kernels are measured with.
+// Several sets of a call's operands, for measuring the call's kernels.
 #pragma once
 
 #include "kernels/call/operand.h"
@@ -6,22 +6,24 @@
 
 namespace ptxbuilder::kernels {
 
-// At most 16 sets that together have twice the size of L2, so that operands come from memory as they usually
-// do. Operands that are read have the caller's values, and in the first set they are the caller's own if TMA
-// can access them. Operands that are written are always separate from the caller's.
+// Several sets of operands, at most 16. Together they have twice the size of L2, so that kernels read
+// operands from memory, as they usually do. Operands that are read hold the caller's values; in the first
+// set, they are the caller's operands themselves if TMA can access them. Operands that are written are never
+// the caller's.
 class OperandSets {
  public:
-  // Waits for the stream, up to an hour, and for the copies. `unit` is the unit of padded(). Written operands
-  // are placed like padded(), or as they are given. Throws Error if there is too little memory.
+  // Waits for the stream, for up to an hour, and for the copies. `unit` is the unit of padded(). Written
+  // operands are laid out like padded() if pads_written is set, else like the caller's. Throws Error if there
+  // is too little memory.
   OperandSets(runtime::Device& device, MatrixCopier& copier, std::span<Operand* const> read,
               std::span<Operand* const> written, bool pads_written, int64_t unit, runtime::Stream stream);
 
   size_t size() const { return sets_.size(); }
-  // Replaces the operands that were given, which must still exist, by those of a set.
+  // Replaces the operands that the constructor received, which must still exist, with the operands of a set.
   void take(size_t set) const;
-  // Returns more memory that lasts as long as this object; empty for 0 bytes.
+  // Allocates memory that this object owns, and returns it; for 0 bytes, returns an empty view.
   runtime::View memory(size_t bytes);
-  // Returns a copy of an operand, placed like padded().
+  // Returns a copy of an operand, laid out like padded().
   Operand copy_of(const Operand& given);
 
  private:

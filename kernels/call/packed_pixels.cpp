@@ -50,7 +50,8 @@ Kernel packed_pixels(int channels, int packed, int together) {
   const gmem to(p.get<gptr<u16>>("to"));
   for_(ctaid_x() * kPackingThreads + tid_x(), p.get<u32>("pixels"), nctaid_x() * kPackingThreads, [&](u32 i) {
     const u32 place = i / each, row = place / width, image = row / rows;
-    // The numbers of pixels and lines that precede the image wrap around, and so exceed all others.
+    // If the pixel or line precedes the image, its number wraps around, and so exceeds the numbers inside the
+    // image.
     const u32 column = place - row * width - p.get<u32>("before"),
               line = (row - image * rows) * each + (i - place * each) - p.get<u32>("above");
     const pred inside = (column < p.get<u32>("width")) & (line < p.get<u32>("lines"));

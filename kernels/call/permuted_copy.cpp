@@ -21,12 +21,13 @@ using Words = std::vector<u32>;  // registers that hold contiguous elements
 
 constexpr int kCopyThreads = RegisterLayout::kThreads;
 constexpr int kEdge = 64;       // edge of a block that is transposed in shared memory
-constexpr int kSquareRows = 8;  // rows of a block of squares, whose threads write adjacent memory
+constexpr int kSquareRows = 8;  // rows of a block of squares; threads along its rows write adjacent memory
 constexpr int kMostPlanes = 8;
 constexpr int kWideAtOnce = 8, kNarrowAtOnce = 16;  // pieces that a thread copies at once if nothing is
                                                     // transposed
 
-// Merges two modes into one if one continues where the other ends, in the source and the destination.
+// Merges two modes into one if, in both the source and the destination, one mode continues where the other
+// ends.
 void fold(Modes& modes) {
   std::erase_if(modes, [](const Mode& mode) { return mode.extent == 1; });
   std::ranges::sort(modes, {}, &Mode::to);
@@ -51,7 +52,8 @@ std::string mode_name(const char* axis, size_t i, const char* what = "") {
 }
 constexpr const char *kRow = "row", *kColumn = "column";
 
-// The addresses of a piece in the source and the destination, or the contribution of one axis to them.
+// The addresses of a piece in the source and in the destination, or one axis's contribution to these
+// addresses.
 struct Place {
   u64 from = 0, to = 0;
 };
@@ -73,7 +75,7 @@ Place place_of(const Parameters& p, const char* axis, size_t modes, u32 number) 
   return place;
 }
 
-// Reads a piece, which has 1 to 16 bytes; narrow elements are in the low bits of one register.
+// Reads a piece of 1 to 16 bytes. A piece of 1 or 2 bytes is in the low bits of its register.
 Words read_piece(gmem from, int bytes) {
   if (bytes == 16) {
     const auto [a, b, c, d] = instruction<"ld.global.v4.u32">(from);
@@ -100,14 +102,15 @@ void write_piece(gmem to, int bytes, const Words& words, pred is) {
     instruction<"st.global.u32">.when(is)(to, words[0]);
 }
 
-// Returns words of these elements, which are numbered through the given words. The selectors name bytes of
-// two words (PTX ISA, prmt).
+// Returns words that hold `elements` in this order. Elements are numbered through `words`. The selectors
+// choose bytes of two words (PTX ISA, prmt).
 Words sorted(const Words& words, int bytes, const std::vector<int>& elements) {
   const auto permuted = [](u32 low, u32 high, size_t selector) {
     return u32(instruction<"prmt.b32">(low, high, u32(static_cast<uint32_t>(selector))));
   };
   const size_t per_word = sizeof(uint32_t) / static_cast<size_t>(bytes);
-  // Returns two elements in the low half of a word if they have one byte each, and in the word otherwise.
+  // Returns a word with two consecutive entries of `elements`. If they have one byte each, they are in the
+  // low half of the word.
   const auto pair = [&](size_t i) {
     const auto first = static_cast<size_t>(elements[i]), second = static_cast<size_t>(elements[i + 1]);
     const size_t low = first % per_word, high = second % per_word;
@@ -123,7 +126,7 @@ Words sorted(const Words& words, int bytes, const std::vector<int>& elements) {
   return made;
 }
 
-// Returns the numbers of a matrix's elements in the order of its transpose.
+// Returns the numbers of the elements of a row-major matrix, in the order of its transpose.
 std::vector<int> transposed(int rows, int columns) {
   std::vector<int> elements;
   for (int j = 0; j < columns; ++j)
@@ -131,8 +134,8 @@ std::vector<int> transposed(int rows, int columns) {
   return elements;
 }
 
-// Packs elements: single elements are each read into a register, but a tile in registers holds its elements
-// packed.
+// Packs elements into words: each element was read into a register of its own, but a tile in registers holds
+// its elements packed.
 Words packed(const Words& elements, int bytes) {
   const size_t per = sizeof(uint32_t) / static_cast<size_t>(bytes);
   Words words;
@@ -163,7 +166,7 @@ struct BlockCopy {
   pred inside(u32 row, u32 column) const {
     return (row < p.get<u32>("rows")) & (column < p.get<u32>("columns"));
   }
-  // Pieces that do not exist are read from the address of the first piece, and not written.
+  // For a piece outside the tensor, the first piece is read instead, and nothing is written.
   Words read(const Place& at, pred is, u64 within = 0) const {
     return read_piece(source + (select(is, at.from, u64(0)) + within), bytes());
   }
@@ -171,7 +174,7 @@ struct BlockCopy {
     write_piece(target + (at.to + within), bytes(), words, is);
   }
 
-  // Reads this many pieces at equal distances, and writes the pieces of the same elements in another order.
+  // read_all() reads `count` pieces that are `step` bytes apart, and write_all() writes `count` such pieces.
   Words read_all(const Place& at, pred is, int count, u64 step) const {
     Words all;
     for (int i = 0; i < count; ++i)
@@ -211,8 +214,8 @@ struct BlockCopy {
     const QuickDivision by(p, "block_rows");
     const u32 far = by(tid_x()), my_row = first_row + (tid_x() - far * by.divisor),
               my_column = first_column + far;
-    // Surplus threads, which exist if the rows do not divide the number of threads, would copy squares of the
-    // next block.
+    // If the number of rows does not divide the number of threads, there are surplus threads, which would
+    // copy squares of the next block without this condition.
     const pred is = inside(my_row, my_column) & (far < p.get<u32>("block_columns"));
     const Place at = row(my_row) + column(my_column);
     const Words rows = read_all(at, is, form.vector, p.get<u64>("row_stride"));
@@ -276,7 +279,8 @@ int64_t count_of(const Modes& modes) {
 }
 int64_t blocks_of(const Modes& modes, int64_t block) { return (count_of(modes) + block - 1) / block; }
 
-// Returns the share of an access that is useful, from the bytes of a block that are contiguous on one side.
+// Returns the share of the accessed memory that is useful, computed from the bytes of a block that are
+// contiguous on one side of the copy.
 double useful(const Modes& modes, int64_t Mode::*side, int64_t block, int64_t piece_bytes) {
   int64_t run = modes[0].extent;
   for (size_t i = 1; i < modes.size() && modes[i].*side == modes[i - 1].*side * modes[i - 1].extent; ++i)
@@ -285,12 +289,12 @@ double useful(const Modes& modes, int64_t Mode::*side, int64_t block, int64_t pi
   return bytes / (bytes + 16);
 }
 
-// Assigns each of the other modes to rows or to columns, and squares to threads, so that blocks are filled
-// best and runs are longest.
+// Assigns each of `others` to the rows or to the columns, and squares to threads, so that blocks are as full
+// and contiguous runs as long as possible.
 void divide(PermutedCopyForm& form, const Modes& others) {
   const Modes row = form.rows, column = form.columns;
   const int piece = form.element_bytes * form.vector;
-  // Returns the share of a block's threads that have work, for each piece that the block could have.
+  // Returns the share of the pieces of all blocks that exist in the tensor.
   const auto filled = [&](const Modes& rows, const Modes& columns, int64_t high, int64_t wide) {
     const auto all = static_cast<double>(blocks_of(rows, high) * blocks_of(columns, wide));
     return static_cast<double>(count_of(rows)) * static_cast<double>(count_of(columns)) / all;
@@ -319,8 +323,8 @@ void divide(PermutedCopyForm& form, const Modes& others) {
   }
 }
 
-// Makes the form one with planes, and leaves the other modes, in pieces, if the innermost mode of one side is
-// short and the mode around it is innermost on the other side.
+// If the innermost mode of one side is short, and the mode around it is the innermost one on the other side,
+// sets up the form for planes and removes the short mode from `modes`.
 void take_planes(PermutedCopyForm& form, Modes& modes, int vector) {
   for (const auto& [near, far] : {std::pair{&Mode::from, &Mode::to}, {&Mode::to, &Mode::from}}) {
     const auto find = [&](int64_t Mode::*side, int64_t stride) {
@@ -357,8 +361,8 @@ PermutedCopyForm form_of(const PermutedCopy& copy) {
   PermutedCopyForm form{copy.from, copy.to, copy.element_bytes};
   const auto least = [&](int64_t Mode::*side) { return std::ranges::min_element(modes, {}, side); };
   form.transposes = least(&Mode::from) != least(&Mode::to);
-  // All strides except the one along an access must be multiples of the vector, in the source and the
-  // destination.
+  // In the source and in the destination, all strides must be multiples of the vector, except the stride
+  // along which a piece is accessed.
   const int vector = std::min(8, static_cast<int>(kTma) / copy.element_bytes);
   const auto is_wide = [&](int64_t Mode::*side) {
     const auto along = least(side);
@@ -375,7 +379,7 @@ PermutedCopyForm form_of(const PermutedCopy& copy) {
     else
       take_planes(form, modes, vector);
   }
-  // Takes the innermost mode, in pieces.
+  // Removes the innermost mode of a side from `modes`, and returns it in units of pieces.
   const auto take = [&](int64_t Mode::*side) {
     const auto at = least(side);
     Mode taken = *at;

@@ -1,5 +1,5 @@
-// Copies tensors with their modes in a different order, in a separate kernel, for operands that a product
-// cannot read in any other way.
+// Copies tensors in a separate kernel that reorders their modes, for operands that a product cannot read
+// otherwise.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@
 
 namespace ptxbuilder::kernels {
 
-// A copy. Element (i, j, ..) is i from[0] + j from[1] + .. elements after the source address, and likewise
-// after the destination address, where no two elements may overlap. Elements have 1, 2 or 4 bytes, and
-// addresses are aligned to them.
+// A copy. In the source, element (i, j, ..) is i * modes[0].from + j * modes[1].from + .. elements after the
+// source address; in the destination, `to` takes the place of `from`, and no two elements may overlap.
+// Elements have 1, 2 or 4 bytes, and addresses are multiples of that size.
 struct PermutedCopy {
   struct Mode {
     int64_t extent, from, to;
@@ -24,44 +24,48 @@ struct PermutedCopy {
   runtime::View from = {}, to = {};
 };
 
-// A thread copies pieces of `vector` elements that are contiguous in the source and the destination. If the
-// copy `transposes`, it copies squares of `vector` rows and columns and transposes them in its registers:
-// columns are contiguous in the source, and rows in the destination. Pieces are numbered along the modes of
-// an axis, and the first mode varies fastest. Single elements are transposed in shared memory.
+// A thread copies pieces of `vector` elements that are contiguous in the source and the destination. If
+// `transposes` is set, a thread copies squares of `vector` rows and columns and transposes them in its
+// registers; columns are then contiguous in the source, and rows in the destination. Single elements (a
+// `vector` of 1) are transposed in shared memory. Pieces are numbered along the modes of an axis, and the
+// first mode varies fastest.
 //   A short mode may alternate fastest on one side, as real and imaginary parts do, while the mode around it
 // is contiguous on the other side. A thread then copies `vector` elements of each of the short mode's
 // `planes`, which are contiguous together on the first side, and sorts them in its registers.
 struct PermutedCopyForm {
-  static constexpr size_t kMost = 9;  // the most modes
+  static constexpr size_t kMost = 9;  // the greatest number of modes
 
   runtime::View from = {}, to = {};
   int element_bytes = 2, vector = 1;
   bool transposes = false;
-  int planes = 1;                   // extent of the short mode, if there is one
-  bool planes_are_in_copy = false;  // they are apart in the copy, and alternate in the source; or vice versa
-  int64_t plane_stride = 0;         // elements from one plane to the next, where they are apart
+  int planes = 1;  // extent of the short mode; 1 if there is none
+  bool planes_are_in_copy =
+      false;  // true: planes alternate in the source and are apart in the copy; false: vice versa
+  int64_t plane_stride = 0;  // elements from one plane to the next, on the side on which they are apart
   std::vector<PermutedCopy::Mode> rows = {}, columns = {};  // extents in pieces; strides from piece to piece
   int64_t row_stride = 0,
-          column_stride = 0;  // within a square: of a row in the source, of a column in the copy
+          column_stride =
+              0;  // within a square: from row to row in the source, from column to column in the destination
   int64_t block_rows = 1, block_columns = 1;  // pieces per block; one CTA copies a block
 };
-// Returns the form. Throws Error for a copy with more than 9 modes that cannot be merged.
+// Returns the form of a copy. Throws Error if more than 9 modes remain after merging.
 PermutedCopyForm form_of(const PermutedCopy& copy);
 
-// Everything that a kernel depends on: the bytes, the vectors, the direction, the planes, and the numbers of
-// modes.
+// Everything that a kernel depends on: the bytes of an element, the vector, the direction, the planes, and
+// the numbers of modes.
 using PermutedCopyKind = std::array<int, 7>;
 PermutedCopyKind kind_of(const PermutedCopyForm& form);
 
-// Returns the kernel for all forms of a kind. Its parameters are from and to (pointers); u32 rows and
-// columns, in pieces; the QuickDivision of column_blocks; for each mode of rows and of columns its
-// QuickDivision, except for the last mode, and u64 from and to; if squares are transposed the QuickDivision
-// of block_rows, u32 block_columns, and u64 row_stride and column_stride; and if there are planes u64
-// plane_stride. Strides are in bytes.
-// The grid has a CTA for each block, and blocks along the columns are adjacent.
+// Returns the kernel for all forms of a kind. Its first parameters are from and to (pointers), u32 rows and
+// columns (in pieces), and the QuickDivision of column_blocks. Then each mode of the rows and of the columns
+// has its QuickDivision, except the last mode of each axis, and u64 from and to. If squares are transposed,
+// the QuickDivision of block_rows, u32 block_columns, and u64 row_stride and column_stride follow; if there
+// are planes, u64 plane_stride follows. Strides are in bytes. The grid has a CTA for each block, and
+// consecutive CTAs copy blocks that are adjacent along the columns.
 Kernel permuted_copy(const PermutedCopyForm& form);
 
-// Loads a kernel when it is first needed, and stores it. Any thread may call it at any time.
+// Copies tensors. Loads a kernel when it is first needed, and stores it. Any thread may call the functions at
+// any time.
 class PermutedCopier {
  public:
   PermutedCopier(runtime::Device& device, const LoadOptions& options);

@@ -1,4 +1,4 @@
-// Plans store the results found for each kind of call, and the next call of that kind uses them.
+// Stores a plan for each kind of call, so that the next call of that kind can use it.
 #pragma once
 
 #include <array>
@@ -11,15 +11,15 @@
 
 namespace ptxbuilder::kernels {
 
-// Plans whose keys have `words` numbers. Any thread may call it at any time.
+// A store of plans, indexed by keys of `words` numbers. Any thread may call its functions at any time.
 template <size_t words, class Plan>
 class Plans {
  public:
   using Key = std::array<uint64_t, words>;
 
-  // Returns the plan that is stored for the key, or else what `make` returns, which is then stored. Several
-  // threads may make a plan at once, and the first one is stored. If `make` throws, the exception is passed
-  // on and nothing is stored.
+  // Returns the plan that is stored for the key. If there is none, calls `make` and stores the plan that it
+  // returns. If several threads make a plan at the same time, the first plan is stored. If `make` throws, the
+  // exception is passed on and nothing is stored.
   template <class Make>
   Plan get(const Key& key, Make&& make) {
     {
@@ -39,7 +39,7 @@ class Plans {
   }
 
  private:
-  static constexpr size_t kMost = 1 << 16;  // at this number, all plans are discarded
+  static constexpr size_t kMost = 1 << 16;  // when there are this many plans, all are discarded
 
   std::shared_mutex mutex_;
   std::unordered_map<Key, Plan, WordsHash> all_;

@@ -1,5 +1,6 @@
-// Calls that were made before. A call that differs only in addresses, in the values of scalars and in the
-// stream skips the checks that these do not affect, which take most of the host's time.
+// Stores calls that have been checked. A call that differs from a stored call only in addresses, the values
+// of scalars and the stream skips the checks that do not depend on these. The skipped checks take most of the
+// host's time.
 #pragma once
 
 #include <atomic>
@@ -17,14 +18,14 @@
 
 namespace ptxbuilder::kernels {
 
-// The source of an argument's value: the value is one of the call's sources plus a number.
+// The origin of an argument's value: the value is one of the call's sources plus a constant.
 struct ArgumentSource {
   size_t source;
   uint64_t more;
 };
 
-// The arguments of a launch with the source of each value, which is one of the call's `sources` (addresses
-// and bits of scalars) or none of them.
+// The arguments of a launch with the origin of each value: one of the call's `sources`, which are addresses
+// and bits of scalars, or a constant.
 class SourcedArguments {
  public:
   // The first sources of every call: the number 0, and the address of its workspace.
@@ -34,8 +35,9 @@ class SourcedArguments {
     from_.reserve(most);
   }
 
-  // Adds what `make` returns: a scalar, whose bits are the source's, or memory at an offset from the source's
-  // address. An argument without a source has the same value in all calls of the form.
+  // Adds the argument that `make` returns. It is a scalar that has the bits of the source, or memory at an
+  // offset from the address in the source. An argument without a source has the same value in all calls of
+  // the form.
   template <class Make>
   void add(size_t source, Make&& make) {
     list_.add(std::forward<Make>(make));
@@ -52,14 +54,14 @@ class SourcedArguments {
   std::vector<ArgumentSource> from_;
 };
 
-// The launches of a call, in their order; empty if there is nothing to do. The caller must make sure that the
-// addresses are aligned like those of the call that was checked, and that what the call writes does not
-// overlap anything else, since neither is checked.
+// The launches of a call in order; empty if there is nothing to do. Two rules are not checked, so the caller
+// must ensure them: the addresses must be aligned like the addresses of the call that was checked, and the
+// memory that the call writes must not overlap anything else.
 class PreparedCall {
  public:
-  // Adds a launch that was queued, which means that its arguments were checked. Without a grid, it uses the
-  // grid of the kernel's rule, which must not depend on a scalar that has a source. Throws Error like
-  // LoadedKernel::prepare().
+  // Adds a launch that has been queued before, so that its arguments have been checked. If the options set no
+  // grid, the kernel's rule determines the grid, and must not depend on a scalar that has a source. Throws
+  // Error when LoadedKernel::prepare() does.
   void add(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments,
            Where where);
 
@@ -70,35 +72,37 @@ class PreparedCall {
  private:
   struct Step {
     runtime::PreparedLaunch launch;
-    std::vector<ArgumentSource> from;  // indexed with the parameter
+    std::vector<ArgumentSource> from;  // indexed by parameter
   };
   std::vector<Step> steps_;
 };
 
-// Returns whether two memories share no byte.
+// Returns whether two ranges of memory share no byte.
 inline bool lie_apart(const runtime::View& x, const runtime::View& y) {
   return y.address - x.address >= x.bytes && x.address - y.address >= y.bytes;
 }
 
-// Returns whether a workspace, with `bytes` used, is large enough, aligned, and separate from the operands'
-// memory as a whole. If it returns false, check_workspace() decides.
+// Returns whether a workspace holds `bytes`, is aligned, and does not overlap the full memory range of any
+// operand. This test is quick but strict: if it returns false, check_workspace() must decide.
 bool is_sound_workspace(const runtime::View& workspace, size_t bytes,
                         std::initializer_list<runtime::View> operands);
 
-uint64_t next_number_of_calls();  // unique among all objects, including past ones
+uint64_t next_number_of_calls();  // unique in the process; numbers of destroyed objects are not reused
 
-// The results found for calls, indexed with their form: `words` numbers that describe everything about a call
-// except its sources and its stream. A `words_of` function is called with a function that takes the index of
-// each word, beginning with 0, and the word. Any thread may call all functions at any time.
+// Results that were computed for calls, indexed by the form of the call. A form is `words` numbers that
+// describe everything about a call except its sources and its stream. The argument `words_of` is a function.
+// It is called with a function that it must call for each word, with the word's index, beginning with 0, and
+// the word. Any thread may call the functions at any time.
 template <size_t words, class Value>
 class ByForm {
  public:
-  // Returns the value for calls of that form, or nullptr. It remains valid until the thread's next find(),
-  // even after the end of this object.
+  // Returns the value for calls of the form, or nullptr. The value remains valid until the thread's next
+  // find(), even after this object is destroyed.
   template <class WordsOf>
   const Value* find(const WordsOf& words_of) {
-    // Most calls of a thread are like its previous one, which is compared first, without the lock and word by
-    // word: comparing an entire form would have to wait until the form has been written.
+    // Most calls of a thread have the form of its previous call, so that form is compared first, without the
+    // lock. It is compared word by word, because comparing an entire form would have to wait until the new
+    // form has been written to memory.
     struct Last {
       uint64_t owner = 0;
       Form form;
@@ -117,11 +121,11 @@ class ByForm {
     return last.value.get();
   }
 
-  // Returns a number that changes with each clear().
+  // Returns a number that changes whenever clear() is called.
   uint64_t number() const { return number_.load(std::memory_order_acquire); }
 
-  // Stores what was found for a call when number() returned `number`. Nothing is stored if clear() was called
-  // since then, because the value may depend on the previous kernel.
+  // Stores a value that was computed when number() returned `number`. If clear() has been called since then,
+  // nothing is stored, because the value may depend on the previous kernel.
   template <class WordsOf>
   void add(const WordsOf& words_of, Value value, uint64_t number) {
     auto kept = std::make_shared<const Value>(std::move(value));
@@ -131,22 +135,23 @@ class ByForm {
     known_.emplace(form_of(words_of), std::move(kept));
   }
 
-  // Discards all values, because calls use another kernel from then on.
+  // Discards all values. Must be called when later calls use a different kernel.
   void clear() {
     const std::lock_guard lock(mutex_);
     known_.clear();
-    number_.store(next_number_of_calls(), std::memory_order_release);  // makes threads discard their previous
-                                                                       // calls
+    number_.store(next_number_of_calls(), std::memory_order_release);  // invalidates the previous call that
+                                                                       // each thread has stored
   }
 
  private:
   using Form = std::array<uint64_t, words>;
-  static constexpr size_t kMost = 1 << 16;  // at this number, all values are discarded
+  static constexpr size_t kMost = 1 << 16;  // when there are this many values, all are discarded
 
   template <class WordsOf>
   static Form form_of(const WordsOf& words_of) {
     Form form = {};
-    words_of([&](size_t at, uint64_t word) { form.at(at) = word; });  // `words` must be the number of words
+    words_of([&](size_t at, uint64_t word) { form.at(at) = word; });  // throws if there are more than `words`
+                                                                      // words
     return form;
   }
 

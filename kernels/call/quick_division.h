@@ -1,4 +1,5 @@
-// Divisions by numbers that the host knows, which take the device less time as a multiplication and a shift.
+// Divides on the device by numbers that are known on the host. A multiplication and a shift replace the
+// division, because they take less time.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,9 @@
 
 namespace ptxbuilder::kernels {
 
-// A number below 2^31 is divided by multiplying it by the factor and shifting the product right. With 2^(s-1)
-// < divisor <= 2^s, factor times divisor exceeds 2^(31+s) by less than 2^s, and that excess times the number
-// is less than 2^(31+s).
+// To divide a number below 2^31, multiply it by the factor and shift the product right. The result is exact:
+// if 2^(s-1) < divisor <= 2^s, factor times divisor exceeds 2^(31+s) by less than 2^s, so the excess times
+// the number is less than 2^(31+s).
 struct Reciprocal {
   uint32_t factor, shift;
 
@@ -23,11 +24,12 @@ struct Reciprocal {
   }
 };
 
-// Divides on the device with the parameters NAME, reciprocal_NAME and shift_NAME.
+// The device code of a division by the kernel parameter NAME, using the parameters reciprocal_NAME and
+// shift_NAME.
 struct QuickDivision {
   u32 divisor, factor, shift;
 
-  // Adds these parameters to a kernel's parameters; `meaning` describes the divisor.
+  // Adds the three parameters of a division to a kernel's parameters; `meaning` describes the divisor.
   static void declare(Parameters& p, const std::string& name, const std::string& meaning) {
     const auto add = [&](const std::string& its, const std::string& says) {
       p.add(its, Parameter::Kind::scalar, DType::u32, says);

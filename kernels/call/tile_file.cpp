@@ -24,7 +24,8 @@ std::string printable(std::string text) {
   return text;
 }
 
-// Returns whether the file's last line is unfinished, since another process may have left it so.
+// Returns whether the file's last line is incomplete, which happens if a process ended while it was writing
+// the line.
 bool ends_within_a_line(int file) {
   const off_t size = ::lseek(file, 0, SEEK_END);
   char last = '\n';
@@ -65,7 +66,7 @@ void TileFile::read() {
   is_read_ = true;
   std::error_code none;
   if (path_.empty() || !std::filesystem::exists(path_, none)) return;
-  if (!std::filesystem::is_regular_file(path_, none)) {  // opening a pipe would wait for its writer
+  if (!std::filesystem::is_regular_file(path_, none)) {  // opening a pipe would wait for a writer
     warn("it is not a regular file: measured tiles are kept only in this process");
     path_.clear();
     return;
@@ -96,7 +97,7 @@ void TileFile::keep(const std::string& call, const std::string& tile) {
   if (path_.empty()) return;
   std::error_code none;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), none);
-  // One write appends the line to the file, so that lines of several processes do not mix.
+  // A single write appends the line, so that lines of several processes do not mix.
   std::string line = fmt::format("{} {}\n", call, tile);
   const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file >= 0 && ends_within_a_line(file)) line.insert(line.begin(), '\n');

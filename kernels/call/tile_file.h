@@ -1,4 +1,4 @@
-// A file in the user's cache that stores the fastest tile for each call, as measured on this machine.
+// A file in the user's cache with the fastest tile for each call, as measured on this machine.
 #pragma once
 
 #include <functional>
@@ -13,23 +13,23 @@
 namespace ptxbuilder::kernels {
 
 // Returns OPERATION/GPU-SMs-VERSION-HASH.txt in the kernel cache's folder; "" if there is no such folder.
-// `hash` distinguishes files by the tiles that are offered.
+// `hash` identifies the set of tiles to choose from, so that each set has its own file.
 std::string default_tile_file(const std::string& operation, const runtime::DeviceProperties& device,
                               int multiprocessors, uint64_t hash);
 
-// A file with lines of the form "CALL TILE", where the last line of a call takes precedence. All calls have
+// A file with lines of the form "CALL TILE"; if a call has several lines, the last one counts. All calls have
 // the same number of words, with a space between them, and a tile is one word. Processes may share a file,
 // since each appends whole lines. A failure to read or write is reported once, with log() of
-// ptxbuilder/log.h, and has no other effect. Any thread may call it at any time.
+// ptxbuilder/log.h, and has no other effect. Any thread may call the functions at any time.
 class TileFile {
  public:
-  // If `path` is "", results are kept in memory only. The file is read at the first lookup. `is_tile` may
-  // throw Error, which means false.
+  // If `path` is "", results are stored only in memory. The file is read at the first lookup. If `is_tile`
+  // throws Error, the word is not a tile.
   TileFile(std::string path, size_t words, std::function<bool(const std::string& tile)> is_tile)
       : path_(std::move(path)), words_(words), is_tile_(std::move(is_tile)) {}
 
-  // Returns what `parse` returns for the call's tile. If a tile does not suit the call, `parse` throws Error,
-  // and the tile is skipped.
+  // Returns the result of `parse` for the call's tile; nullopt if the file has no tile for the call. `parse`
+  // throws Error if the tile does not suit the call, and the result is then nullopt.
   template <class Parse>
   auto find(const std::string& call, const Parse& parse) -> std::optional<decltype(parse(call))> {
     const std::lock_guard lock(mutex_);
@@ -56,7 +56,7 @@ class TileFile {
   std::function<bool(const std::string&)> is_tile_;
   std::mutex mutex_;
   bool is_read_ = false, has_warned_ = false;
-  std::map<std::string, std::string> tiles_;  // indexed with the call
+  std::map<std::string, std::string> tiles_;  // indexed by call
 };
 
 }  // namespace ptxbuilder::kernels

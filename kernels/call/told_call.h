@@ -1,4 +1,4 @@
-// Describes a call of an operation to tools and in errors.
+// Makes a call of an operation visible to profilers and in the texts of errors.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::kernels {
 
-// Runs `body`, in an NVTX range if a tool is listening. An error of the device, or of a kernel on it, then
-// names this call, which may not be the one that failed, because kernels fail when they run. `described`
-// returns the operation and its sizes.
+// Runs `body`, inside an NVTX range if a profiler is attached. If `body` throws an error of the device or of
+// a kernel, the description of this call is added to the error. Since kernels fail when they run, an earlier
+// call may have caused the failure. `described` returns the operation and its sizes.
 template <class Described, class Body>
 void told_call(Described described, Body body) {
   constexpr const char* kHowToWatch =

@@ -1,5 +1,5 @@
-// A watchdog for the kernels of operations, for callers that cannot create a scope themselves, such as
-// PyTorch.
+// Sets a watchdog for the kernels of operations, for callers such as PyTorch that cannot create a
+// WatchdogScope themselves.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,12 @@
 
 namespace ptxbuilder::kernels {
 
-// During its lifetime, kernels are made with the limit, in milliseconds, that PTXBUILDER_WATCHDOG sets, such
-// as 1000 (ptxbuilder/tile/watchdog.h). Without that variable, or in a WatchdogScope, this class does
-// nothing.
+// While an object of this class exists, kernels are made with the time limit in milliseconds that the
+// environment variable PTXBUILDER_WATCHDOG sets, such as 1000 (ptxbuilder/tile/watchdog.h). If the variable
+// is not set, or inside a WatchdogScope, the object has no effect.
 class WatchedKernels {
  public:
-  // Throws Error if the variable does not hold a valid limit.
+  // Throws Error if PTXBUILDER_WATCHDOG does not hold a valid limit.
   WatchedKernels();
 
  private:

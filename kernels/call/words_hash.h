@@ -1,4 +1,4 @@
-// A hash of words that are sizes and strides, which are often similar to each other.
+// A hash of words that are sizes and strides, and thus often similar to each other.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@ namespace ptxbuilder::kernels {
 struct WordsHash {
   template <size_t N>
   size_t operator()(const std::array<uint64_t, N>& words) const {
-    uint64_t lanes[4] = {};  // separate lanes, which the processor computes in parallel
+    uint64_t lanes[4] = {};  // independent lanes, which the processor computes in parallel
     for (size_t i = 0; i < N; i += 4)
       for (size_t lane = 0; lane < 4 && i + lane < N; ++lane)
         lanes[lane] = mixed(lanes[lane], words[i + lane]);
