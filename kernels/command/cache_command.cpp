@@ -1,4 +1,4 @@
-// `ptxb cache` shows the cubins that the cache stores.
+// `ptxb cache` shows the size of the cubin cache, verifies its entries, and clears it.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -16,7 +16,7 @@ struct Options {
   bool clear = false, verify = false, json = false;
 };
 
-// A folder that does not exist yet is an empty cache.
+// Throws Error if `path` exists but is not a folder. A folder that does not exist yet is an empty cache.
 void check_folder(const std::string& path) {
   std::error_code none;
   if (std::filesystem::exists(path, none) && !std::filesystem::is_directory(path, none))

@@ -1,4 +1,4 @@
-// `ptxb desc` creates and explains wgmma's descriptors of matrices in shared memory.
+// `ptxb desc` creates and explains the descriptors of matrices in shared memory that wgmma uses.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -27,7 +27,7 @@ Swizzle swizzle_of(const std::string& word) {
   return Swizzle::none;
 }
 
-constexpr int kBlock = 64;  // rows of A that one instruction reads
+constexpr int kBlock = 64;  // rows of A that an instruction reads
 
 Json to_json(const MatrixDescriptor& d) {
   return {{"descriptor", fmt::format("{:#018x}", d.encode())},

@@ -1,4 +1,4 @@
-// `ptxb diff` shows how two kernels, or the kernels of two folders, differ in what they do.
+// `ptxb diff` shows how the behavior of two kernels, or of the kernels in two folders, differs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr int kSame = 0, kDifferent = 1, kFailed = 2;
 
 struct Options {
   std::string a, b, kernel_a, kernel_b, nvdisasm;
-  std::string page;  // file for the page
+  std::string page;  // path of the HTML page to write
   bool json = false, sass = false;
   Telling telling;
 };
@@ -29,7 +29,8 @@ struct Options {
 struct Source {
   explicit Source(const std::string& where) : from(where), code(code_source(where)) {}
 
-  // The device code of a kernel. PTX is preferred to cubins, except for SASS, for which cubins are preferred.
+  // Returns the device code of a kernel. If `sass` is set, cubins are preferred to PTX; otherwise PTX is
+  // preferred.
   const DeviceCode& choose(const std::string& kernel, bool sass) const {
     const bool has_cubin = std::any_of(code.all.begin(), code.all.end(), is_cubin);
     try {
@@ -55,7 +56,7 @@ struct Source {
   CodeSource code;
 };
 
-// Compares two kernels: their SASS if that is requested or if one of the files is a cubin, and otherwise
+// Compares two kernels. Compares their SASS if this is requested or one of the files is a cubin, otherwise
 // their PTX.
 Comparison compare_codes(const Source& a, const std::string& kernel_a, const Source& b,
                          const std::string& kernel_b, const Options& o) {
@@ -103,10 +104,10 @@ std::set<std::string> code_files(const std::string& folder) {
   return names;
 }
 
-// The result for a file, or for one of its kernels.
+// The result of comparing a file, or one of its kernels.
 struct Entry {
   std::string file, kernel = {};
-  char only_in = 0;  // 'A' or 'B' if it exists only there
+  char only_in = 0;  // 'A' or 'B' if the file or kernel exists only in that folder
   std::string error = {};
   Comparison comparison = {};
 
@@ -157,7 +158,7 @@ class Folders {
     const Source a((fs::path(o_.a) / file).string()), b((fs::path(o_.b) / file).string());
     const std::set<std::string> in_a = a.kernels(), in_b = b.kernels();
     if (in_a.empty() && in_b.empty() && a.code.all.empty() && b.code.all.empty())
-      return;  // programs without kernels
+      return;  // for example host programs without kernels
     if (o_.kernel_a.empty() && in_a.size() <= 1 && in_b.size() <= 1) return kernel_pair({.file = file}, a, b);
     each(in_a, in_b, [&](const std::string& kernel, char only_in) {
       if (!o_.kernel_a.empty() && kernel != o_.kernel_a) return;
@@ -228,7 +229,7 @@ class Folders {
   std::vector<Entry> entries_;
 };
 
-// Returns 0 if there are no differences in meaning, 1 if there are, and 2 for an error.
+// Returns 0 if there are no differences in meaning, 1 if there are, and 2 if there was an error.
 int diff(const Options& o) {
   if (o.a == "-" && o.b == "-") throw Error("standard input, -, can be only one of the two");
   const bool folder_a = fs::is_directory(o.a), folder_b = fs::is_directory(o.b);
@@ -243,8 +244,8 @@ int diff(const Options& o) {
   return diff_kernels(o);
 }
 
-// An exit code of 1 means that there are differences, so every failure, including output that cannot be
-// written, ends with 2.
+// Since exit code 1 means that there are differences, every failure, such as output that cannot be written,
+// returns 2.
 int run(const Options& o) try {
   const int code = diff(o);
   flush_output();

@@ -1,4 +1,4 @@
-// `explain` shows on one page what a kernel's PTX does.
+// `explain` describes on one page what a kernel's PTX does.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -64,7 +64,8 @@ Json to_json(const KernelAnalysis& kernel) {
 
 std::string value_of(const Event& fact) { return fact.attributes[0].value; }
 
-// Returns whether a value means that the kernel does not have the property; --json contains such values, too.
+// Returns whether a value means that the kernel does not have the property. The text omits such values;
+// --json contains them.
 bool is_nothing(const std::string& value) {
   return value == "none" || value == "no" || value == "0" || value == "0 B" || value == "not said";
 }
@@ -73,7 +74,7 @@ int explain(const std::string& source, const ExplainOptions& o) {
   KernelAnalysis kernel(source, o.kernel);
   std::vector<Region> design = facts(kernel);
   std::erase_if(design,
-                [](const Region& region) { return region.name == "unknown"; });  // the portrait lists it
+                [](const Region& region) { return region.name == "unknown"; });  // listed in the portrait
   if (o.json) {
     Json json = to_json(kernel);
     for (const Region& region : design)

@@ -1,4 +1,4 @@
-// `ptxb explain-choice` shows why a matrix product gets its tile.
+// `ptxb explain-choice` shows why a matrix product uses its tile.
 #include <fmt/format.h>
 
 #include <random>
@@ -22,7 +22,7 @@ struct Words {
   bool measure = false, json = false;
 };
 
-// Measures the tiles, and returns the exit code, which is 3 for a wrong result.
+// Measures the tiles. Returns the exit code, which is 3 if a result is wrong.
 int measure(ChoiceReport& report, size_t top) {
   const Gpu gpu;
   MethodOptions options = {
@@ -44,7 +44,7 @@ int run(const Words& w) {
   const GemmProblem problem = w.product.problem();
   std::optional<kernels::GemmTile> tuned;
   if (!w.tuned_file.empty()) {
-    file_text(w.tuned_file);  // throws if the file cannot be read, which a product would treat like an empty
+    file_text(w.tuned_file);  // throws if the file cannot be read; a product would treat it like an empty
                               // file
     tuned = kernels::tile_in(w.tuned_file, operation_of(problem), {problem.m, problem.n, problem.k, 1});
   }

@@ -1,4 +1,4 @@
-// `export` writes kernels as C, for programs that are shipped without LLVM and without this library.
+// `export` writes kernels as C, for programs that ship without LLVM and this library.
 #include "kernels/export/export.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ExportOptions {
-  std::set<std::string> given;  // the fields that were given, even if with their default values
+  std::set<std::string> given;  // the fields that the command line set, possibly to their default values
   std::string folder, name, shapes;
   std::vector<std::string> configurations, waived;
   CompilerOptions compiler;
@@ -46,7 +46,7 @@ struct Configuration {
   std::string condition;
 };
 Configuration configuration(const Fields& base, const std::string& text) {
-  const std::string between = " if ", words = " " + text;  // the condition may be missing
+  const std::string between = " if ", words = " " + text;  // the condition is optional
   const size_t at = words.find(between);
   Configuration c{base, at == std::string::npos ? "" : words.substr(at + between.size())};
   if (at != std::string::npos && c.condition.empty())
@@ -76,13 +76,14 @@ std::vector<uint64_t> size_of_shape(const std::string& text, size_t axes) {
   return size;
 }
 
-// Returns whether `words` names a file. A list of shapes may be longer than any file name.
+// Returns whether `words` is the path of a file. A list of shapes may be too long for a path; this is not an
+// error.
 bool is_file(const std::string& words) {
   std::error_code none;
   return fs::exists(words, none);
 }
 
-// Returns what is wrong with the word after --shapes unless it names a file; "" if nothing is.
+// Returns what is wrong with the word after --shapes; "" if the word is valid or names a file.
 std::string complaint_of_shapes(const std::string& words, const std::string& form) {
   if (is_file(words)) return "";
   for (size_t begin = 0, end; begin <= words.size(); begin = end + 1) {
@@ -97,7 +98,7 @@ std::string complaint_of_shapes(const std::string& words, const std::string& for
   return "";
 }
 
-// Returns text such as "MxNxK", for a message.
+// Returns the form of a shape for messages, such as "MxNxK".
 std::string form_of_shapes(const Choice& choice) {
   std::string form;
   for (const auto& [field, rule] : choice.axes) {
@@ -107,7 +108,8 @@ std::string form_of_shapes(const Choice& choice) {
   return form;
 }
 
-// Returns the shapes, which are separated by commas or line ends; in a file, # begins a comment.
+// Returns the shapes in `words`, or in the file that `words` names. Shapes are separated by commas or line
+// ends; in a file, # begins a comment.
 std::vector<std::string> shapes_of(const std::string& words) {
   if (!is_file(words)) return parts_of(words, ", ");
   std::vector<std::string> all;
@@ -124,7 +126,7 @@ class Exporter {
     export_.summary = family.summary;
   }
 
-  // Returns warnings about launches at the shapes. Call it after made().
+  // Returns warnings about launches at the shapes. Must be called after made().
   const std::vector<std::string>& cautions() const { return cautions_; }
 
   Export made() {
@@ -163,7 +165,7 @@ class Exporter {
   void by_shapes() {
     const Choice& choice = family_.choice;
     for (const auto& [field, rule] : choice.axes) export_.axes.push_back(rule);
-    std::vector<std::string> known;  // the configurations of the kernels made so far
+    std::vector<std::string> known;  // the configurations of the kernels that were created so far
     for (const std::string& shape : shapes_of(options_.shapes)) {
       const std::vector<uint64_t> size = size_of_shape(shape, choice.axes.size());
       Fields chosen = fields_;
@@ -174,7 +176,8 @@ class Exporter {
       const std::string caution = choice.caution ? choice.caution(chosen) : "";
       if (!caution.empty()) cautions_.push_back(fmt::format("{}: {}", shape, caution));
       for (const auto& [field, rule] : choice.axes)
-        chosen.set(field, fields_[field]);  // so that only other fields count
+        chosen.set(field, fields_[field]);  // fields that the command line set do not distinguish
+                                            // configurations
       const auto place = std::find(known.begin(), known.end(), chosen.text()) - known.begin();
       if (place == std::ssize(known)) {
         known.push_back(chosen.text());
@@ -186,7 +189,7 @@ class Exporter {
       throw UsageError(fmt::format("--shapes: '{}' names no shape", options_.shapes));
   }
 
-  // The choice for a shape must not override a field that was given.
+  // Throws Error if the choice for a shape overrides a field that the command line set.
   void check_kept(const Fields& chosen, const std::string& shape) const {
     for (size_t i = 0; i < family_.fields.size(); ++i) {
       const Field &given = fields_.all()[i], &taken = chosen.all()[i];

@@ -1,4 +1,4 @@
-// `ptxb isa` lists and describes the instructions.
+// `ptxb isa` lists and describes the instructions that the library supports.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Options {
   bool asks_the_manual() const { return !family.empty() || !target.empty() || !text.empty(); }
 };
 
-// A name that is not an instruction but that users search for, with its replacement.
+// A name that users search for although it is not an instruction, with its replacement.
 struct Otherwise {
   std::string_view name, call;
 };
@@ -35,7 +35,7 @@ constexpr Otherwise kOtherwise[] = {
     {"tex", "textures and surfaces (tex, tld4, txq, suld, sust) have no rows; ptx(\"...\") writes them"},
 };
 
-// Prints the entries with `text` in the name; returns false if there are none.
+// Prints the entries with names that contain `text`; returns false if there are none.
 bool tell_otherwise(std::string_view text, bool as_json) {
   Json all = Json::array();
   for (const Otherwise& other : kOtherwise)
@@ -50,7 +50,7 @@ bool tell_otherwise(std::string_view text, bool as_json) {
 
 // Returns whether the emulator supports the instruction.
 bool is_emulated(const isa::Row& row) {
-  if (isa::example(row).empty())  // it has names, which no separate kernel tests
+  if (isa::example(row).empty())  // has operands that are names, so that no kernel of its own can test it
     return std::ranges::any_of(runtime::emulator::decode_table(),
                                [&](const auto& entry) { return row.mnemonic().starts_with(entry.first); });
   try {
@@ -58,7 +58,7 @@ bool is_emulated(const isa::Row& row) {
         ptx_text::parse(standalone_module(row, row.targets.least(), row.ptx_version));
     runtime::emulator::GlobalMemory memory;
     return runtime::emulator::Decoder(module, "row", memory).run().refused.empty();
-  } catch (const Error&) {  // the instruction has a form that the emulator cannot read
+  } catch (const Error&) {  // the emulator cannot read this form of the instruction
     return false;
   }
 }
@@ -89,7 +89,8 @@ Json as_json(const isa::Row& row, std::string_view section) {
           {"example", isa::example(row)}};
 }
 
-// Returns the numbers that may replace a register, if their range is smaller than the register's.
+// Describes the numbers that may be written instead of a register, if their range is smaller than that of the
+// register's type.
 std::string numbers_text(const isa::Operand& o) {
   if (o.cls == isa::Class::imm) return " " + isa::bounds_text(o);
   const int bits = isa::detail::integer_bits(o.cls);
@@ -98,7 +99,7 @@ std::string numbers_text(const isa::Operand& o) {
   return is_narrow ? fmt::format(", or a number {}", isa::bounds_text(o)) : "";
 }
 
-// Returns the other keys with the same mnemonic.
+// Returns a text that lists the other keys with the same mnemonic.
 std::string siblings_text(const isa::Row& row) {
   std::string text;
   for (const isa::MadeRow& other : isa::rows_of(row.mnemonic()))
@@ -107,8 +108,8 @@ std::string siblings_text(const isa::Row& row) {
   return text;
 }
 
-// Returns whether a row, or the title of its section, contains each word of a text, such as "redux.f32" or
-// "prefetch tensor". PTX abbreviates sparse products as sp.
+// Returns whether a row's name and the title of its section together contain each word of `text`, such as
+// "redux.f32" or "prefetch tensor". The word "sparse" also matches sp, as PTX abbreviates it.
 bool has_words(std::string_view name, std::string_view section, std::string_view text) {
   std::string all =
       fmt::format("{} {}{}", name, section, name.find(".sp") != std::string_view::npos ? " sparse" : "");
@@ -126,7 +127,7 @@ bool has_words(std::string_view name, std::string_view section, std::string_view
   return true;
 }
 
-// Prints all information about one instruction.
+// Returns a page with all information about an instruction.
 std::string page(const isa::Row& row) {
   std::string text = fmt::format("{}\n\n  {}\n\n", row.name, row.syntax);
   text += fmt::format("section   {}\n", isa::section_of(row));
@@ -146,20 +147,20 @@ std::string page(const isa::Row& row) {
   if (const std::string others = siblings_text(row); !others.empty() && row.name.starts_with(row.mnemonic()))
     text += fmt::format("also      {}\n", others);
   if (const std::string call = isa::example(row); !call.empty()) text += fmt::format("C++       {}\n", call);
-  for (const isa::Row& named : isa::rows())  // the same instruction under its short name
+  for (const isa::Row& named : isa::rows())  // the rows of the same instruction under a short name
     if (named.syntax == row.syntax && named.name != row.name)
       text += fmt::format("          {}\n", isa::example(named));
   return text;
 }
 
-// Returns whether a mnemonic begins with a family name such as "mbarrier" or "cp.async.bulk".
+// Returns whether a key belongs to a family, such as "mbarrier" or "cp.async.bulk".
 bool is_of(std::string_view key, std::string_view family) {
   return key.starts_with(family) &&
          (key.size() == family.size() || key.find_first_of(".:; ", family.size()) == family.size());
 }
 
-// Finds the row of an instruction with its operands, such as "ld.global.b32 %r1, [%rd1+4];"; returns null if
-// the text is not an instruction.
+// Returns the row of an instruction that is written with its operands, such as "ld.global.b32 %r1,
+// [%rd1+4];"; null if the text is not an instruction.
 const isa::Row* row_of_text(std::string text) {
   if (text.find(' ') == std::string::npos || isa::find_instruction(text)) return nullptr;
   if (!text.ends_with(';')) text += ';';
@@ -197,7 +198,7 @@ int run(const Options& options) {
   int found = 0, elsewhere = 0;
   if (options.asks_the_manual()) {
     const isa::Target* target = options.target.empty() ? nullptr : &isa::target(options.target, Where{});
-    bool by_words = false;  // set if no name contains the text literally
+    bool by_words = false;  // whether to search for each word, because no name contains the text literally
     const auto is_asked = [&](std::string_view name, std::string_view mnemonic, std::string_view section,
                               isa::Targets targets) {
       if (!options.family.empty() && !is_of(mnemonic, options.family)) return false;
@@ -208,7 +209,7 @@ int run(const Options& options) {
       ++(has_it ? found : elsewhere);
       return has_it;
     };
-    if (!options.text.empty())  // short names have no dots
+    if (!options.text.empty())  // the text may be a short name, which has no dots
       for (const isa::Row& row : isa::rows())
         if (is_asked(row.name, row.mnemonic(), "", row.targets))
           tell(row, options.json ? isa::section_of(row) : "");

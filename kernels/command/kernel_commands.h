@@ -1,4 +1,5 @@
-// The commands that `ptxb` and every executable with kernels have, one file each.
+// Declares the commands that `ptxb` and every executable with kernels have. Each command has a file of its
+// own.
 #pragma once
 
 #include <string>
@@ -10,13 +11,13 @@
 
 namespace ptxbuilder::command {
 
-// `ptxb`, or an executable with a user's own kernels.
+// A description of the program: `ptxb`, or an executable with a user's own kernels.
 struct Program {
   std::string name, summary;
   bool is_ptxb;
 };
 
-// Each function adds one command.
+// Each of these functions adds one command.
 void add_emit(std::vector<Command>& commands, const Arguments& top);
 void add_run(std::vector<Command>& commands, const Arguments& top);
 void add_bench(std::vector<Command>& commands, const Arguments& top);
@@ -30,9 +31,9 @@ Command list_command(const Arguments& top);
 Command explain_command(const Arguments& top, const PtxReader& reader);
 Command lint_command(const Arguments& top, const PtxReader& reader);
 
-// Prints the proof that a kernel's matrix instructions and stores read from shared memory what copies and
-// registers have written there, or a counterexample. Returns the exit code: 0, or the code for a wrong
-// result.
+// Tries to prove that a kernel's matrix instructions and stores read the data from shared memory that copies
+// and registers have written there. Prints the proof or a counterexample. Returns the exit code: 0, or the
+// code for a wrong result.
 int prove_family(const Family& family, const Fields& fields, bool json);
 
 }  // namespace ptxbuilder::command

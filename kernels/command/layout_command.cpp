@@ -18,7 +18,7 @@ struct Options {
   bool table = false, json = false, batch = false;
 };
 
-// Converts integers to numbers and tuples to arrays; a stride with a basis becomes the text that CuTe prints.
+// Converts integers to numbers, tuples to arrays, and strides with a basis to the text that CuTe prints.
 Json to_json(const IntTuple& tuple) {
   if (!tuple.is_tuple()) return tuple.basis().empty() ? Json(tuple.value()) : Json(to_string(tuple));
   Json array = Json::array();
@@ -28,8 +28,8 @@ Json to_json(const IntTuple& tuple) {
 
 Json to_json(const XorSwizzle& s) { return {s.bits(), s.base(), s.shift()}; }
 
-// Returns the result of `make` for all entries of a layout. Errors, such as that of an entry that does not
-// fit 64 bits, name the layout.
+// Returns make(value), which evaluates all entries of a layout. Errors, for example if an entry does not fit
+// in 64 bits, name the layout.
 auto of_all_entries(const LayoutValue& value, auto make) {
   try {
     return make(value);
@@ -78,7 +78,7 @@ void write(const std::string& file, const std::string& text) {
   if (!out) throw Error(fmt::format("cannot write {}", file));
 }
 
-// Prints offsets or, with --tile, the threads and values that hold each element.
+// Returns a drawing of the offsets or, with --tile, of the threads and values that hold each element.
 LayoutGrid drawing(const Options& o, const LayoutValue& value) {
   if (o.tile.empty()) return of_all_entries(value, grid_of);
   LayoutValue tile = evaluate_layout(o.tile);

@@ -1,4 +1,4 @@
-// `lint` finds errors in a kernel's PTX, as far as they are visible without running it.
+// `lint` finds those errors in a kernel's PTX that can be found without running the kernel.
 #include "ptxbuilder/analysis/lint.h"
 
 #include <fmt/format.h>
@@ -34,7 +34,8 @@ Json to_json(const Finding& f) {
           {"cure", f.cure}, {"advice", f.is_advice}, {"undecided", f.is_undecided}};
 }
 
-// A report in SARIF 2.1.0 (OASIS), which editors and code hosts show next to the lines of a file.
+// A report in the format SARIF 2.1.0 (OASIS). Editors and code hosts display its results at the lines of a
+// file.
 class Sarif {
  public:
   explicit Sarif(std::string file) : file_(std::move(file)) {

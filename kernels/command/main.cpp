@@ -29,12 +29,12 @@ int commands_main(const Program& program, std::vector<std::string> words) {
     add_tune(commands, top, program);
     add_prove(commands, top);
     commands.push_back(list_command(top));
-    if (!program.is_ptxb) {  // in `ptxb` they are registered with more options
+    if (!program.is_ptxb) {  // `ptxb` registers these commands itself, with more options
       commands.push_back(explain_command(top, own_ptx));
       commands.push_back(lint_command(top, own_ptx));
     }
     add_export(commands, top);
-    if (!program.is_ptxb && families().size() == 1)  // the kernel's name may be omitted
+    if (!program.is_ptxb && families().size() == 1)  // the name of a single kernel may be omitted
       for (const Command& c : commands)
         if (const std::string& name = families().front().name; c.takes_kernel && !words.empty() &&
                                                                words[0] == c.arguments.name() &&

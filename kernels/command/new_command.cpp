@@ -1,4 +1,4 @@
-// `ptxb new` creates a folder with a new kernel, which can be built, run and verified immediately.
+// `ptxb new` creates a folder with a new kernel that can be built, run and verified immediately.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,13 +30,13 @@ constexpr File kFiles[] = {
 #include "new_files.inc"
 };
 
-// CMake's own targets (policy CMP0037), and those that CTest and CPack add.
+// The targets that CMake reserves (policy CMP0037), and those that CTest and CPack add.
 constexpr std::string_view kTargetsOfCMake[] = {
     "all",     "clean",          "edit_cache", "help",          "install", "list_install_components",
     "package", "package_source", "preinstall", "rebuild_cache", "test",    "ALL_BUILD",
     "INSTALL", "PACKAGE",        "RUN_TESTS",  "ZERO_CHECK"};
 
-// Checks a name, which becomes that of a kernel in PTX, of a CMake target, of a folder and of a file.
+// Throws Error if a name is not valid for a kernel in PTX, a CMake target, a folder and a file.
 void check_name(const std::string& name) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const auto is_part = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); };
@@ -61,10 +61,10 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-// Describes how CMake finds the library that this program belongs to: an option, and a command to run before.
+// Describes how CMake finds the library that this program belongs to.
 struct Package {
   std::string option;   // " -DCMAKE_PREFIX_PATH=..."; "" if CMake searches there by default
-  std::string install;  // a command that installs the library; "" if it is installed
+  std::string install;  // a command that installs the library; "" if the library is installed
 };
 
 Package package() {

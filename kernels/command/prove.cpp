@@ -1,4 +1,5 @@
-// `prove` shows that matrix instructions and stores read data from where copies and registers have put it.
+// `prove` shows that matrix instructions and stores read data from the addresses to which copies and
+// registers have written it.
 
 #include <fmt/format.h>
 
@@ -60,7 +61,7 @@ void print(const KernelRecord& record, const Fields& fields, const Proof& proof)
 
 int prove_family(const Family& family, const Fields& fields, bool json) {
   Kernel kernel = family.build(fields);
-  kernel.builder().finish();  // checks the rules that apply at the end
+  kernel.builder().finish();  // checks the rules that apply at a kernel's end
   const KernelRecord& record = kernel.record();
   const Proof proof = prove(record);
   if (json)

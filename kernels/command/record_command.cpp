@@ -20,8 +20,8 @@ struct Options {
   uint64_t most = 10, megabytes = 256;
 };
 
-// Returns the library's path: in this program's folder if the program is installed, and otherwise in the
-// build folder.
+// Returns the path of libptxb_record.so. The library is in the library folder of the prefix if this program
+// is installed, otherwise in the build folder.
 fs::path library() {
   constexpr const char* name = "libptxb_record.so";
   std::error_code none;
@@ -34,7 +34,7 @@ fs::path library() {
                           (prefix / "runtime/record").string()));
 }
 
-// Returns the folders in which Triton and torch's compiler store their compiled kernels.
+// Returns the folders in which Triton and torch.compile store compiled kernels.
 std::vector<std::string> caches() {
   std::vector<std::string> all;
   auto of = [](const char* variable) {
@@ -49,7 +49,7 @@ std::vector<std::string> caches() {
 
 void set(const char* variable, const std::string& value) { setenv(variable, value.c_str(), 1); }
 
-// Returns only by throwing Error; otherwise the recorded program replaces this process.
+// Replaces this process with the recorded program. Throws Error if that fails, and never returns.
 int run(const Options& o) {
   std::string folders;
   for (const std::string& folder : o.ptx)

@@ -1,4 +1,4 @@
-// `report` prints what the compiler made of a kernel, and what limits its speed.
+// `report` prints the resources that a compiled kernel uses, and what limits its speed.
 #include "kernels/inspect/report.h"
 
 #include <fmt/format.h>

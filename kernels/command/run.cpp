@@ -10,7 +10,7 @@
 namespace ptxbuilder::command {
 namespace {
 
-// Adds a command that executes a kernel as `words` specifies; `add_own` adds the command's own options.
+// Adds a command that runs a kernel; `add_own` adds the options that only this command has.
 void add_execution(
     std::vector<Command>& commands, const Arguments& top, const std::string& name, const std::string& help,
     const std::shared_ptr<RunWords>& words, const std::function<void(const Arguments&)>& add_own,

@@ -24,7 +24,7 @@ struct Options {
   double time_limit_seconds = 60;
   bool json = false;
 
-  // Returns a description of the schedules that a run has covered.
+  // Describes the schedules and inputs that a simulation has covered.
   std::string extent(const Simulation& s) const {
     const std::string buffers = fmt::format("buffers of seed {}", simulate.emulator.seed);
     if (!simulate.schedule.empty()) return fmt::format("schedule {}, {}", simulate.schedule, buffers);

@@ -16,8 +16,8 @@ namespace ptxbuilder::command::tma_command {
 using Json = nlohmann::ordered_json;
 using runtime::TensorMapArguments;
 
-// Returns what is wrong with a word that should be a number of type T, or "". CLI11 would read a number that
-// T cannot represent as a different number.
+// Returns what is wrong with a word that should be a number of type T; "" if it is valid. CLI11 would convert
+// a number that T cannot represent to a different number.
 template <class T>
 std::string whole(const std::string& word) {
   T value = 0;

@@ -1,4 +1,4 @@
-// `ptxb tune attention` measures the tiles that attention may use for one or several sizes.
+// `ptxb tune attention` measures the tiles that attention may use, for one or more sizes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,7 +17,7 @@ using kernels::AttentionTile;
 struct Words {
   std::string dtype = "f16";
   std::vector<int64_t> queries, keys, batches;
-  AttentionProblem problem = {.heads = 16, .key_heads = 0, .value_depth = 0};  // 0: the same as the other
+  AttentionProblem problem = {.heads = 16, .key_heads = 0, .value_depth = 0};  // 0: as heads and depth
   std::vector<std::string> tiles;
   TuneWords tune;
   bool only = false, json = false;
@@ -40,7 +40,7 @@ std::vector<AttentionProblem> problems_of(const Words& w) {
   std::vector<AttentionProblem> all;
   for (size_t i = 0; i < keys.size(); ++i) {
     p.queries = w.queries[i], p.keys = keys[i], p.batches = batches[i];
-    place(p);  // throws Error that names the rule, even without a GPU
+    place(p);  // throws an Error that names the broken rule, even if there is no GPU
     all.push_back(p);
   }
   return all;

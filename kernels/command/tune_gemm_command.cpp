@@ -1,4 +1,4 @@
-// `ptxb tune gemm` measures the tiles that the model predicts to be the best for one product, and reports the
+// `ptxb tune gemm` measures the tiles that the model predicts to be best for a product, and reports the
 // fastest.
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ struct Words {
 
 int run(const Words& w) {
   const GemmProblem problem = w.product.problem();
-  // Throws Error that names incompatible options, even if there is no GPU.
+  // If options are incompatible, choose() throws an Error that names them, even if there is no GPU.
   const kernels::GemmSize size = {problem.m, problem.n, problem.k, 1};
   choose(operation_of(problem), size, hopper::multiprocessors);
   if (w.device == "emulator")
@@ -63,7 +63,7 @@ command::Command add(const command::Arguments& tune) {
   app.flag("--json", w.json, "as JSON, with every term of the prediction");
   const command::Option write = app.option(
       "--write", w.write, "put the fastest into its place in this table, such as kernels/gemm/tuned.def");
-  slow.excludes(write);  // the table is for fast accumulation
+  slow.excludes(write);  // the table applies only to fast accumulation
   return {app, [words] { return run(*words); }};
 }
 

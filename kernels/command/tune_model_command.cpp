@@ -1,4 +1,4 @@
-// `ptxb tune model` fits the model of a product's time to measured times of tiles.
+// `ptxb tune model` fits the model that predicts the time of a product to times that were measured.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

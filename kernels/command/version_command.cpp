@@ -1,4 +1,4 @@
-// `ptxb version` prints the versions of all components, and the known defects of the ptxas in use.
+// `ptxb version` prints the versions of all components, and the known defects of the ptxas that is used.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

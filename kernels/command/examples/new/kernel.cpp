@@ -1,5 +1,5 @@
-// @NAME@: y = x / sqrt(mean(x^2) + 1e-5) * w for each row of x, RMS normalization. The fields, at the end,
-// are options of the executable.
+// @NAME@ computes an RMS normalization: y = x / sqrt(mean(x^2) + 1e-5) * w for each row of x. The fields at
+// the end of this file are options of the executable.
 #include <ptxbuilder/kernels/family/family.h>
 #include <ptxbuilder/kernels/family/run.h>
 #include <ptxbuilder/ptxbuilder.h>
@@ -13,8 +13,8 @@ namespace {
 constexpr float kEpsilon = 1e-5f;
 
 // Builds the kernel. A CTA has four warps and processes `block` rows; one warp processes each row, so that
-// the sum needs no shared memory. A lane holds 8 neighbours of every 256 columns: 16 bytes, the widest
-// access.
+// the sum needs no shared memory. A lane holds 8 adjacent columns of every 256, which are 16 bytes, the
+// widest access.
 Kernel build(const command::Fields& f) {
   const int block = f.small("block"), columns = f.small("columns");
   const RegisterLayout layout({block, columns}, make_layout({{32, 4}, {8, columns / 256, block / 4}},
@@ -22,14 +22,14 @@ Kernel build(const command::Fields& f) {
   Kernel k("@NAME@");
   auto [x, w, y, rows] = k.params<gptr<bf16>, gptr<f32>, gptr<bf16>, u32>("x", "w", "y", "rows");
   k.threads(128);
-  k.grid("ceil_div(rows, " + f.word("block") + ")");  // CTAs, by the value of the parameter rows
+  k.grid("ceil_div(rows, " + f.word("block") + ")");  // the number of CTAs, as a rule over the parameter rows
   k.describe(
       {{"x", "rows of numbers"}, {"w", "a factor of each column"}, {"y", "the result, stored like x"}});
 
   const GlobalTensor X(x, {rows, columns}), Y(y, {rows, columns});
   const GlobalTensor W(w, {columns});
   const u32 first = ctaid_x() * block;
-  const auto numbers = astype<f32>(load(X.tile(first, 0), layout));  // rows after the last are 0
+  const auto numbers = astype<f32>(load(X.tile(first, 0), layout));  // rows after the last one are read as 0
   const auto factors = load(W.as_row().tile(0, 0), layout.reduced_cols());
   const auto mean = reduce_rows(Reduction::add, numbers * numbers) * (1.0f / static_cast<float>(columns));
   const auto scales = rsqrt(mean + kEpsilon);
@@ -37,7 +37,8 @@ Kernel build(const command::Fields& f) {
   return k;
 }
 
-// Runs the kernel: inputs, launch, the expected results in float64, and the work for --bench.
+// Creates the inputs, launches the kernel, defines the expected results in float64, and states the work for
+// --bench.
 void run(const command::Fields& f, command::Run& run) {
   const auto rows = static_cast<size_t>(f["rows"]), columns = static_cast<size_t>(f["columns"]);
   command::Tensor x = run.normal(DType::bf16, {columns, rows}), w = run.normal(DType::f32, {columns});
@@ -52,11 +53,12 @@ void run(const command::Fields& f, command::Run& run) {
   }
   run.check(y, 1, [&](size_t i) {
     const double value = x[i] * scales[i / columns] * w[i % columns];
-    // The tolerance is one rounding to bf16; the rounding of f32 before it is a thousandth of that.
+    // The tolerance is one rounding to bf16, plus 1 % for the preceding rounding in f32, which is about a
+    // thousandth of it.
     return command::Expected{value, 1.01 * unit_roundoff(DType::bf16) * std::abs(value)};
   });
   const double elements = static_cast<double>(rows * columns);
-  run.measure(4 * elements, 4 * elements);  // operations, and bytes that are read and written
+  run.measure(4 * elements, 4 * elements);  // operations, and bytes that are read or written
 }
 
 const command::Registration registration({
