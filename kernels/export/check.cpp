@@ -1,4 +1,5 @@
-// Checks whether configurations can be exported, that is, whether one launch function can serve them.
+// Checks whether configurations of a kernel can be exported together, so that one launch function can launch
+// any of them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +15,8 @@ namespace {
 
 using Kind = Parameter::Kind;
 
-// Returns whether two parameters are the same for a caller who launches; boxes and swizzles may differ
-// between kernels.
+// Returns whether the caller of a launch passes the same argument for two parameters. Boxes and swizzles may
+// differ between kernels.
 bool same_to_caller(const Parameter& a, const Parameter& b) {
   return a.name == b.name && a.kind == b.kind && a.dtype == b.dtype &&
          a.tensor_map.rank() == b.tensor_map.rank() &&

@@ -88,7 +88,8 @@ class Writer {
   }
 
  private:
-  // Parses a condition. It comes from the command line, so errors are reported as those of the command line.
+  // Parses a condition. Conditions come from the command line, so errors in them are reported as usage
+  // errors.
   LaunchRule rule_of_words(size_t k, const std::string& condition) const {
     try {
       return {fmt::format("condition {}", k + 1), condition, parameters_};
@@ -97,14 +98,14 @@ class Writer {
     }
   }
 
-  // Records the names in a rule, each only once.
+  // Records the names that a rule uses, each name only once.
   void note(const LaunchRule& rule) {
     for (const RuleName& name : rule.names())
       if (std::none_of(values_.begin(), values_.end(),
                        [&](const RuleName& v) { return v.text == name.text; }))
         values_.push_back(name);
   }
-  // Returns the rule in terms of the variables of launch_on().
+  // Returns a C expression for the rule that uses the variables of launch_on().
   std::string expression(const LaunchRule& rule) const {
     auto variable = [&](size_t i) {
       const auto at = std::find_if(values_.begin(), values_.end(),
@@ -152,7 +153,7 @@ class Writer {
                           s.caution.empty() ? "" : "; ", s.caution);
     return text + " */\n";
   }
-  // Returns the kernel's name, followed by its number if another kernel has the same name.
+  // Returns the kernel's name, followed by the kernel's number if another kernel has the same name.
   std::string label(const ExportedKernel& kernel) const {
     const std::string& name = kernel.signature.kernel;
     const auto same = std::count_if(e_.kernels.begin(), e_.kernels.end(), [&](const ExportedKernel& other) {
@@ -168,7 +169,7 @@ class Writer {
            " * and with the numbers, as said here:\n";
   }
 
-  // Returns the type of a parameter that needs its own type.
+  // Returns the definition of a parameter's own C type; "" if the parameter does not need one.
   std::string type_of(size_t i) const {
     const Parameter& p = parameters_[i];
     if (p.kind == Kind::structure) {
@@ -182,7 +183,7 @@ class Writer {
     return tensor_type(p, fmt::format("{}_{}_tensor", e_.name, names_[i]), alignment_of(i));
   }
 
-  // Returns the alignment, in bytes, that the kernels require for a tensor's address and strides.
+  // Returns the alignment, in bytes, that the kernels require of a tensor's address and strides.
   int alignment_of(size_t i) const {
     const bool wide = std::any_of(e_.kernels.begin(), e_.kernels.end(), [&](const ExportedKernel& k) {
       return k.signature.parameters[i].tensor_map.interleave == Interleave::b32;
@@ -190,7 +191,8 @@ class Writer {
     return wide ? 2 * hopper::bulk_unit : hopper::bulk_unit;
   }
 
-  // Writes the type of a tensor with the rules of cuTensorMapEncodeTiled, which the caller must follow.
+  // Returns the C type of a tensor. Its comments state the rules of cuTensorMapEncodeTiled, which the caller
+  // must follow.
   static std::string tensor_type(const Parameter& p, const std::string& type, int alignment) {
     const int rank = p.tensor_map.rank(), bytes = size_of(p.dtype);
     std::string text =
@@ -262,7 +264,7 @@ class Writer {
                                    name, bytes.size() + 1);
     for (size_t i = 0; i < bytes.size(); ++i)
       text += fmt::format("{}{},", i % 32 ? "" : "\n    ", static_cast<unsigned char>(bytes[i]));
-    return text + "0};\n\n";  // the terminating zero of PTX text
+    return text + "0};\n\n";  // PTX text must end with a zero
   }
 
   std::string tables() const {
@@ -305,7 +307,7 @@ class Writer {
                        static_cast<int>(r.l2_promotion), static_cast<int>(r.oob_fill));
   }
 
-  // Writes launch_on(), which launches a kernel in the current context.
+  // Returns the C function launch_on(), which launches a kernel in the current context.
   std::string launch() const {
     std::string text = "\nstruct arguments {\n";
     for (size_t i = 0; i < parameters_.size(); ++i) text += fmt::format("  {};\n", parameter(i));
@@ -322,7 +324,8 @@ class Writer {
            "  return status;\n}\n";
   }
 
-  // Writes the error for a rule that does not hold, with the values that the rule names: "count = 7, M = 3".
+  // Returns C code for the error if a rule does not hold. The error lists the values that the rule names,
+  // such as "count = 7, M = 3".
   std::string rule_refused() const {
     std::vector<std::string> format, list;
     for (size_t i = 0; i < values_.size(); ++i) {
@@ -336,8 +339,8 @@ class Writer {
         c_string(fmt::format("{}", fmt::join(format, ", "))), fmt::join(list, ", "));
   }
 
-  // Writes the addresses of the parameters' values. Scalars are copied, since the driver's pointers are not
-  // const.
+  // Returns C code that collects the addresses of the parameters' values. Scalars are copied, because the
+  // driver's pointers are not const.
   std::string copies() const {
     std::string text;
     std::vector<std::string> list;
@@ -391,7 +394,7 @@ class Writer {
     return text;
   }
 
-  // Writes the code that sets `kernel`.
+  // Returns the C code that sets `kernel`.
   std::string choice() const {
     if (!e_.shapes.empty()) {
       std::vector<std::string> list;
@@ -408,7 +411,7 @@ class Writer {
     return text;
   }
 
-  // Writes the code that sets `grid`.
+  // Returns the C code that sets `grid`.
   std::string grid() const {
     std::string text =
         "  if (a->grid) {\n    for (i = 0; i < 3; ++i) grid[i] = a->grid[i];\n  } else {\n"
@@ -444,7 +447,7 @@ class Writer {
     size_t map = 0;
     for (size_t i = 0; i < parameters_.size(); ++i) {
       if (parameters_[i].kind != Kind::tensor_map) continue;
-      // The driver requires an address for strides even if it reads no strides.
+      // The driver requires an address for the strides even if it reads no strides.
       text += fmt::format(
           "  if (!status)\n"
           "    status = encode(d, &recipes[kernel][{0}], a->{1}->data, a->{1}->shape, a->{1}->{2}, "
@@ -494,7 +497,7 @@ const char* {2}_error(void) {{ return error_text; }}
 
   const Export& e_;
   const std::vector<Parameter>& parameters_;
-  std::vector<std::string> names_;  // the parameters' names in C
+  std::vector<std::string> names_;  // names of the parameters in C
   std::vector<LaunchRule> conditions_, axes_;
   std::vector<std::optional<GridRule>> grids_;  // one for each kernel
   std::vector<RuleName> values_;

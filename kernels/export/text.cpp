@@ -1,4 +1,4 @@
-// The C text that every exported kernel has, whatever it computes.
+// The C code that the sources of all exported kernels share.
 #include "kernels/export/export.h"
 
 namespace ptxbuilder::command {

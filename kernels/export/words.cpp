@@ -10,7 +10,8 @@ using Kind = Parameter::Kind;
 
 namespace {
 
-// Returns whether a word is reserved in C or C++, or is a name in the scope of the parameters.
+// Returns whether a word is reserved in C or C++, or is a name that the exported code uses where the
+// parameters are in scope.
 bool is_reserved(const std::string& word) {
   static const std::set<std::string> words = {
       "alignas",   "alignof", "and",     "asm",       "auto",      "bool",    "break",    "case",

@@ -1,4 +1,4 @@
-// Names, types and comments of the C code that ptxb export writes.
+// Helpers for writing C code: names, types, comments and line breaks.
 #pragma once
 
 #include <string>
@@ -9,16 +9,17 @@
 
 namespace ptxbuilder::command {
 
-// Returns the name if C and C++ allow it and the program does not use it itself, and otherwise a similar
-// name.
+// Returns the name if C and C++ allow it and the exported code does not use it, otherwise a similar name.
 std::string identifier(const std::string& name);
 
 std::string in_comment(std::string text);     // returns the text for use inside /* */
 std::string c_string(std::string_view text);  // returns the text as a string literal
-const char* c_type(DType type);  // has the same width; floats that C does not have become unsigned integers
-bool is_in_c(DType type);        // whether C has the type
+const char* c_type(DType type);  // returns a type of the same width; an unsigned integer for floats that C
+                                 // does not have
+bool is_in_c(DType type);        // returns whether C has the type
 std::string kind_in_comment(const Parameter& p);
-std::string declared(const Parameter& p);  // a declaration of a scalar or a pointer, up to its name
+std::string declared(const Parameter& p);  // returns the declaration of a scalar or a pointer, up to and
+                                           // including its name
 
 // Returns the words, joined into lines of about 110 characters; all lines except the first begin with
 // `indent`.
