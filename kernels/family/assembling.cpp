@@ -18,7 +18,8 @@ void add_waive(const Arguments& app, std::vector<std::string>& waived) {
              "be repeated")
       .check([](const std::string& word) -> std::string {
         const std::vector<std::string> names = waiver_names();
-        // check() also accepts codes that are not known here, if ptxas prints them.
+        // Codes of this form are accepted even if they are not in the list, because check() accepts every
+        // code that ptxas prints.
         if (word.starts_with("C75") || std::find(names.begin(), names.end(), word) != names.end()) return "";
         return fmt::format("'{}' cannot be waived; {} can", word, fmt::join(names, ", "));
       })

@@ -1,4 +1,4 @@
-// Functions that all commands with an assembler share.
+// Functions that are shared by all commands that assemble a kernel.
 #pragma once
 
 #include "kernels/family/command_line.h"
@@ -6,11 +6,11 @@
 
 namespace ptxbuilder::command {
 
-// Adds --waive, which accepts the names that check() of notes.h accepts.
+// Adds the option --waive. It accepts the names that check() in notes.h accepts.
 void add_waive(const Arguments& app, std::vector<std::string>& waived);
 
-// Prints to standard error, once per program run, why the assembled code could not be cached. This is not an
-// error: everything else works, but each run is slower.
+// If the assembled code could not be cached, prints the reason to standard error, once per program run. This
+// is not an error, but it makes each run slower.
 void tell_cache_problem(const Assembled& assembled);
 
 // Warns on standard error about defects of ptxas that may affect the assembled code; each warning appears

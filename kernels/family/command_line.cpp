@@ -40,8 +40,9 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-// Returns a message for a word in the position of a command or a kernel that is neither, with the names
-// nearest to it. Returns "" if something else is wrong, such as an option whose value the word may be.
+// Returns a message for an unknown word where a command or a kernel is expected; it suggests the names that
+// are most similar. Returns "" if the error may have another cause, for example if the word may be the value
+// of an unknown option.
 std::string unknown_name(const CLI::App& app, const CLI::App& used) {
   std::vector<std::string> names = command_names(used);
   const std::vector<std::string> left = app.remaining(true);
@@ -55,7 +56,7 @@ std::string unknown_name(const CLI::App& app, const CLI::App& used) {
                      fmt::join(names, ", "));
 }
 
-// Returns a line that says what is wrong, followed by a line with what is allowed.
+// Returns a line that describes what is wrong, followed by a line that describes what is allowed.
 std::string usage(const CLI::App& app, const char* wrong) {
   const CLI::App* used = &app;
   while (!used->get_subcommands().empty()) used = used->get_subcommands().front();
@@ -66,7 +67,7 @@ std::string usage(const CLI::App& app, const char* wrong) {
   return fmt::format("{}\nknown here: {}", unknown.empty() ? wrong : unknown, fmt::join(legal, " "));
 }
 
-// The type of an option's numbers, without std::optional and std::vector.
+// The type of an option's numbers: T without std::optional or std::vector around it.
 template <class T>
 struct Number {
   using Type = T;
@@ -76,9 +77,9 @@ struct Number<std::optional<T>> : Number<T> {};
 template <class T>
 struct Number<std::vector<T>> : Number<T> {};
 
-// Returns what is wrong with a word for an integer, or "". It also returns "" if the word is not a number,
-// since CLI11 reports that. CLI11 alone would read -1 as the greatest unsigned number, and a number that is
-// too large as the nearest valid one.
+// Returns what is wrong with the word of an integer option, or "". Returns "" for a word that is not a
+// number, because CLI11 reports it. Without this check, CLI11 would read -1 as the greatest unsigned number,
+// and a number that is too large as the nearest valid number.
 template <class T>
 std::string complaint_of_integer(const std::string& word) {
   using Limits = std::numeric_limits<T>;
@@ -96,9 +97,10 @@ std::string complaint_of_integer(const std::string& word) {
   return fmt::format("'{}' is not an integer from {} to {}", word, Limits::min(), Limits::max());
 }
 
-constexpr const char* kInteger = "integer";  // name of the option's check
+constexpr const char* kInteger = "integer";  // name of the check that integer options have
 
-// Rejects 0x10, which is likely a mistake, and 010, which is likely meant as 10; CLI11 would accept both.
+// Rejects words such as 0x10, which is probably a mistake, and 010, which probably means 10. CLI11 would read
+// them as hexadecimal and octal numbers.
 std::string complaint_of_digits(const std::string& word) {
   const std::string_view digits = std::string_view(word).substr(word.starts_with('-') ? 1 : 0);
   const bool is_decimal = !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
@@ -135,8 +137,8 @@ Option Option::among(const std::vector<std::string>& legal) const {
 }
 Option Option::within(int64_t least, int64_t greatest) const {
   try {
-    option_->get_validator(kInteger)->active(false);  // this range replaces the wider one of the type
-  } catch (const CLI::OptionNotFound&) {              // the option is a number with a fraction
+    option_->get_validator(kInteger)->active(false);  // this range replaces the wider range of the type
+  } catch (const CLI::OptionNotFound&) {              // the option is a floating-point number
   }
   return Option(option_->check(CLI::Range(least, greatest)));
 }
@@ -235,7 +237,8 @@ void CommandLine::helps_with_all() const { app_->set_help_all_flag("--help-all",
 
 void CommandLine::parse(const std::vector<std::string>& words) const {
   try {
-    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes words from the back
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes words from the end of
+                                                                          // the vector
   } catch (const CLI::CallForHelp&) {
     throw HelpAsked{app_->help()};
   } catch (const CLI::CallForVersion& e) {

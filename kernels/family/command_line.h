@@ -1,5 +1,5 @@
-// The options of a command line. This header hides CLI11, since g++ takes ten seconds for each file that
-// includes CLI11.
+// Defines and parses the options of a command line. This header hides CLI11, because g++ takes ten seconds to
+// compile a file that includes CLI11.
 #pragma once
 
 #include <concepts>
@@ -25,10 +25,11 @@ class Option {
   explicit Option(CLI::Option* option) : option_(option) {}
 
   Option required() const;
-  Option shown_as(const std::string& value) const;  // the value's name in the help, such as FILE
-  Option with_default() const;                      // the help shows the initial value
-  Option in_group(const std::string& name) const;   // a group of the help
-  Option by_comma() const;                          // several values in one word, separated by commas
+  Option shown_as(const std::string& value) const;  // sets the placeholder for the value in the help, such as
+                                                    // FILE
+  Option with_default() const;                      // makes the help show the initial value
+  Option in_group(const std::string& name) const;   // assigns the option to a group in the help
+  Option by_comma() const;                          // accepts several values in one word, separated by commas
   Option among(const std::vector<std::string>& legal) const;
   Option from(std::integral auto least, std::integral auto greatest) const {
     return within(int64_t{least}, int64_t{greatest});
@@ -48,8 +49,8 @@ class Option {
   CLI::Option* option_;
 };
 
-// The arguments of a command line, or of one of its commands. The variables that options set must remain at
-// their addresses until the words are parsed.
+// The arguments of a command line, or of one of its commands. The variables that options set must keep their
+// addresses until the words have been parsed.
 class Arguments {
  public:
   explicit Arguments(CLI::App* app) : app_(app) {}
@@ -59,20 +60,21 @@ class Arguments {
   template <class T>
   Option option(const std::string& names, T& to, const std::string& help) const;
   Option flag(const std::string& names, bool& to, const std::string& help) const;
-  // Adds a flag with a number, which is `given` unless the command line has another number, as in --watchdog
-  // and --watchdog=50.
+  // Adds a flag that may have a number, as in --watchdog and --watchdog=50. If the flag is used without a
+  // number, `to` is set to `given`.
   Option number_flag(const std::string& name, uint32_t& to, uint32_t given, const std::string& help) const;
-  // Adds an option whose value is one of several words, each of which stands for a number.
+  // Adds an option whose value is one of several words. Each word corresponds to a number.
   Option choice(const std::string& names, int64_t& to, const std::map<std::string, int64_t>& words,
                 const std::string& help) const;
 
   Arguments command(const std::string& name, const std::string& help) const;
   void needs_command() const;
-  void footer(const std::string& text) const;  // shown at the end of the help
+  void footer(const std::string& text) const;  // sets a text that is shown at the end of the help
   // `complaint` returns what is wrong with the combination of options, or "" if nothing is.
   void check(std::function<std::string()> complaint) const;
 
-  // Return what was parsed.
+  // These functions return what has been parsed: whether this command was chosen, and which command was
+  // chosen in it.
   bool chosen() const;
   Arguments chosen_command() const;
   std::string name() const;
@@ -82,14 +84,14 @@ class Arguments {
   CLI::App* app_;
 };
 
-// Flushes standard output. Throws Error if this output, or anything printed before, could not be written: a
-// program also flushes when it exits, but then does not report errors such as a full disk.
+// Flushes standard output. Throws Error if anything that has been printed could not be written. Programs also
+// flush standard output when they exit, but they do not report errors such as a full disk at that point.
 void flush_output();
 
 // Returns the error's text without the C++ source line at its end.
 std::string without_place(const std::exception& e);
 
-// An error whose message says what is wrong with the words, and which words are allowed.
+// An error in the words of a command line. Its message describes what is wrong and which words are allowed.
 class UsageError : public Error {
  public:
   using Error::Error;
@@ -104,10 +106,11 @@ class CommandLine {
   ~CommandLine();
 
   Arguments arguments() const;
-  // Adds --help-all, which covers every command.
+  // Adds --help-all, which shows the help of every command.
   void helps_with_all() const;
 
-  // `words` excludes the program's name. Throws UsageError, or HelpAsked with the text of --help.
+  // Parses the words of the command line, without the program's name. Throws UsageError, or HelpAsked with
+  // the text of --help.
   void parse(const std::vector<std::string>& words) const;
 
  private:

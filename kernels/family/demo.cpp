@@ -1,5 +1,5 @@
-// The program that scripts/demo builds. It runs and verifies the kernel that it is linked with, and has no
-// other commands, so that it compiles quickly.
+// The main program of the demo that scripts/demo builds. It runs and verifies the kernel that is linked with
+// it. It has no other commands, so that it compiles quickly.
 #include "kernels/family/run_line.h"
 
 int main(int argc, char** argv) {

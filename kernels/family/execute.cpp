@@ -26,7 +26,7 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// Checks the messages of the driver, which compiled the PTX when it was loaded, like those of ptxas.
+// Checks the messages that the driver printed when it compiled the PTX, like those of ptxas.
 void check_driver_log(Built& built, const runtime::LoadedKernel& loaded) {
   Compiled& c = built.compiled;
   Notes notes = parse_notes(loaded.log(), c.ptx);
@@ -45,7 +45,7 @@ std::string assembler_in_words(const Compiler& tools, const Compiled& compiled, 
                                       : fmt::format("none, so there is no cubin: {}", tools.why_no_ptxas());
 }
 
-// Returns the kernel with the PTX of options.ptx_file.
+// Returns a copy of the kernel with the PTX of options.ptx_file instead of its own.
 Built edited(const Built& original, const Compiler& tools, const ExecuteOptions& options, bool for_gpu) {
   Built built;
   built.waivers = original.waivers;
@@ -56,7 +56,7 @@ Built edited(const Built& original, const Compiler& tools, const ExecuteOptions&
   return built;
 }
 
-// Prints the kernel; `before` describes the steps before the assembler.
+// Prints a description of the kernel; `before` describes the steps before the assembler.
 void print(const Built& b, const std::string& before) {
   const Signature& s = b.compiled.signature;
   fmt::print("  {}", before);
@@ -133,11 +133,12 @@ Json to_json(const runtime::Profile& p, const std::string& file) {
           {"rows", rows}};
 }
 
-// The number of records per warp for which the first run of a profile has room, unless a number is given.
+// The number of records per warp for which the first run of a profile has space, unless the options set a
+// number.
 constexpr uint32_t kFirstProfileRecords = 512;
 
-// Checks that the profile's file can be written. It is called before anything runs, so that a failure costs
-// no time.
+// Throws Error if the profile's file cannot be written. This is called before anything runs, so that no time
+// is lost in that case.
 void check_profile(const ExecuteOptions& options, bool runs) {
   if (options.profile.empty()) return;
   if (!runs) throw Error("a profile needs a run: give --verify or --bench with --profile");
@@ -145,8 +146,8 @@ void check_profile(const ExecuteOptions& options, bool runs) {
     throw Error(fmt::format("{}: cannot be written", options.profile));
 }
 
-// Writes and prints the profile of the last launch. If records were lost, and no number of records was given,
-// it returns the number for another run instead.
+// Writes and prints the profile of the last launch, and returns 0. If records were lost and the options do
+// not set a number of records, returns the number that another run needs instead.
 uint32_t tell_profile(const Run& run, const ExecuteOptions& options, Json& json) {
   if (options.profile.empty()) return 0;
   const runtime::Profile profile = run.profile();
@@ -193,7 +194,7 @@ std::string write_sass(const Built& built, const ExecuteOptions& options) {
   return path;
 }
 
-// Prints where the files of a kernel's stages were written.
+// Prints the paths of the files with the kernel's stages.
 void tell_kept(const KeptStages& kept, const ExecuteOptions& options, Json& json) {
   for (const std::string& file : kept.files) json["kept"].push_back(file);
   for (const std::string& missing : kept.missing) json["not_kept"].push_back(missing);
@@ -206,10 +207,11 @@ void tell_kept(const KeptStages& kept, const ExecuteOptions& options, Json& json
 struct Ran {
   std::optional<Verdict> verdict;
   std::optional<Timing> timing;
-  uint32_t wanted_records = 0;  // for a profile that lacked room
+  uint32_t wanted_records = 0;  // the number of records that another run needs for its profile; 0: none is
+                                // needed
 };
 
-// Loads and runs the built kernel, prints the results, and adds them to `json`.
+// Loads and runs a kernel that has been built, prints the results, and adds them to `json`.
 Ran run_built(Built& built, runtime::Device& device, const Family& family, const Fields& fields,
               const ExecuteOptions& options, Json& json) {
   const Compiled& compiled = built.compiled;
@@ -259,7 +261,7 @@ Outcome outcome_of(const Ran& ran) {
   return ran.verdict && ran.verdict->wrong ? Outcome::wrong_result : Outcome::good;
 }
 
-// Compares the PTX of the file with the kernel: their differences, and the results of both.
+// Runs the PTX of the file, and prints how its code and its results differ from those of the kernel.
 Outcome run_edited(Built built, const Built& original, const Ran& of_original, runtime::Device* device,
                    const Family& family, const Fields& fields, const ExecuteOptions& options, Json& json) {
   const std::string& kernel = original.compiled.signature.kernel;
@@ -281,8 +283,8 @@ Outcome run_edited(Built built, const Built& original, const Ran& of_original, r
   return outcome_of(ran);
 }
 
-// Executes everything but times, for the emulator: everything else that was requested is done before the
-// times are refused.
+// Executes everything that was requested on the emulator except measuring times, and then throws the error
+// that times cannot be measured.
 Outcome execute_untimed(const Family& family, const Fields& fields, ExecuteOptions options) {
   options.run.bench = false;
   if (options.run.verify || !options.emit.empty())
@@ -300,8 +302,8 @@ CompilerOptions compiler_options(const ExecuteOptions& options) {
   return compiler;
 }
 
-// Returns the emulator's options; if the program is used interactively, they include a progress report for
-// long launches.
+// Returns the emulator's options. If the program is used interactively, they make long launches report their
+// progress.
 runtime::EmulatorOptions emulator_options(const ExecuteOptions& options) {
   runtime::EmulatorOptions emulator = options.emulator;
   emulator.seed = options.run.seed;
@@ -377,7 +379,7 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
   }
   const bool runs = options.run.verify || options.run.bench;
   check_profile(options, runs);
-  std::vector<std::string> notes;  // the emulator's notes, which may explain a wrong result
+  std::vector<std::string> notes;  // notes from the emulator, which may explain a wrong result
   std::unique_ptr<runtime::Device> device;
   runtime::EmulatorOptions emulator = emulator_options(options);
   if (!emulator.note) emulator.note = [&notes](const std::string& note) { notes.push_back(note); };
@@ -405,7 +407,7 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
     }
   }
   tell_kept(built.compiled.kept, options, json);
-  // This is done before anything runs, so that an unsuitable file costs no time.
+  // The file is read before anything runs, so that no time is lost if it is not suitable.
   std::optional<Built> other;
   if (!options.ptx_file.empty()) {
     other = edited(built, tools, options, for_gpu);

@@ -1,4 +1,4 @@
-// Runs a family with its fields: builds, compiles, loads, runs and reports.
+// Takes a family and its fields through all steps: building, compiling, loading, running and reporting.
 #pragma once
 
 #include <optional>
@@ -26,25 +26,26 @@ struct ExecuteOptions {
   Assembler assembler = Assembler::automatic;
   CompilerOptions compiler;
   RunOptions run;
-  std::string emit;                              // the folder for the files; "": no files
-  std::string profile;                           // the file for the kernel's profile; "": no profile
+  std::string emit;                              // folder for the kernel's files; "": no files are written
+  std::string profile;                           // file for the kernel's profile; "": no profile is recorded
   std::optional<uint32_t> profile_records = {};  // records per warp; if empty, a first run determines it
-  bool profile_all = false;                      // include regions of instructions
-  uint32_t watchdog = 0;           // milliseconds that a wait of the kernel may take; 0: no limit
-  std::optional<uint64_t> jitter;  // the seed of random delays
+  bool profile_all = false;                      // whether the profile includes regions of instructions
+  uint32_t watchdog = 0;           // milliseconds that a wait in the kernel may take; 0: no limit
+  std::optional<uint64_t> jitter;  // seed of random delays; if empty, there are none
   bool checks = false;             // whether the kernel's checks and prints are compiled
-  std::string ptx_file;            // PTX that runs in addition to the kernel; "": none
-  // Compares that PTX with the kernel; required if `ptx_file` is given. It is null in a program that can only
-  // run kernels.
+  std::string ptx_file;            // file of PTX that runs in addition to the kernel; "": none
+  // Compares the PTX of `ptx_file` with the kernel. It must be set if `ptx_file` is, and is null in programs
+  // that can only run kernels.
   EditedDifference (*compare)(const std::string& kernel, const std::string& ptx, const std::string& edited,
                               const std::string& edited_file) = nullptr;
-  std::vector<std::string> waived;  // reports of ptxas to accept for both: see AssembleOptions
-  bool sass = false;                // print SASS, or with `emit` write NAME.sass
-  std::string nvdisasm;             // the disassembler; "": search for it
+  std::vector<std::string> waived;  // reports of ptxas to accept, for the kernel and for `ptx_file`: see
+                                    // AssembleOptions
+  bool sass = false;                // whether to print SASS, or with `emit` to write NAME.sass
+  std::string nvdisasm;             // path of nvdisasm; "": search for it
   bool json = false;
 };
 
-// A kernel as it is built for a run.
+// A kernel that has been built for a run.
 struct Built {
   Compiled compiled;
   double build_milliseconds = 0;
@@ -55,21 +56,21 @@ struct Built {
 CompilerOptions compiler_options(const ExecuteOptions& options);
 runtime::EmulatorOptions emulator_options(const ExecuteOptions& options);
 
-// Builds the kernel. Throws Error from the family's build(), the kernel's checks and ptxas.
+// Builds the kernel. Throws Error if the family's build(), a check of the kernel or ptxas fails.
 Built build(const Family& family, const Fields& fields, const Compiler& tools, const ExecuteOptions& options,
             bool for_gpu);
-// Loads the kernel onto a device. If the driver compiles the PTX, its messages are checked like those of
-// ptxas.
+// Loads the kernel onto a device. If the driver compiles the PTX, the driver's messages are checked like
+// those of ptxas.
 runtime::LoadedKernel load(Built& built, runtime::Device& device);
-// Calls the family's run(). Throws Error if the family has none, or if verification was requested but run()
-// does not verify.
+// Calls the family's run(). Throws Error if the family has no run(), or if verification was requested but
+// run() does not verify.
 void run_family(const Family& family, const Fields& fields, Run& run, bool verify);
-// Throws Error that says what to do, for times that were requested on a device without a clock.
+// Reports that times were requested on a device without a clock: throws an Error that explains what to do.
 [[noreturn]] void refuse_times();
 
-// Runs the kernel, and prints a report or a JSON object to standard output. With a `ptx_file`, both the
-// kernel and the file run on the same data, and their differences in meaning are printed; the outcome is that
-// of the file. Throws Error.
+// Runs the kernel, and prints a report or a JSON object to standard output. If `ptx_file` is set, the kernel
+// and the file run on the same data, their differences in meaning are printed, and the outcome is that of the
+// file. Throws Error if a step fails.
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options);
 
 }  // namespace ptxbuilder::command

@@ -92,7 +92,7 @@ std::string Fields::text() const {
 }
 
 Kernel build(const Family& family, const Fields& fields) {
-  const Fields asked(fields.all());  // a copy from which no field has been read yet
+  const Fields asked(fields.all());  // a copy, so that no field of it counts as read yet
   Kernel kernel = family.build(asked);
   for (const Field& f : asked.used()) kernel.configure(f.name, f.text());
   return kernel;

@@ -14,12 +14,12 @@ namespace ptxbuilder::command {
 struct ChosenKernel {
   const Family& family;
   const Fields& fields;
-  std::vector<std::string> given;  // the names of the fields that were given as options
+  std::vector<std::string> given;  // names of the fields that the command line sets
 };
 
-// Adds the command, with options for each field of each kernel, to `commands`. Registered commands that have
-// the same form, such as "tune" "gemm", come first. `add_options` adds the other options of one kernel's
-// command; `run` returns the exit code, and may throw Error.
+// Adds the command to `commands`, with an option for each field of each kernel. A registered command of the
+// same form, such as "tune" "gemm", takes precedence. `add_options` adds the other options of one kernel's
+// command. `run` returns the exit code, and may throw Error.
 void add_kernel_command(std::vector<Command>& commands, const Arguments& top, const std::string& name,
                         const std::string& help,
                         const std::function<void(const Arguments& app, const Family& family)>& add_options,

@@ -29,7 +29,7 @@ Outcome outcome_of(const std::exception& e) {
 int guarded(const std::function<int()>& body, const bool& names_places) {
   try {
     const int code = run_or_help(body);
-    if (code == 0) flush_output();  // otherwise the command has already failed
+    if (code == 0) flush_output();  // if the code is not 0, the command has already failed
     return code;
   } catch (const std::exception& e) {
     fmt::print(stderr, "error: {}\n", names_places ? std::string(e.what()) : without_place(e));

@@ -19,8 +19,8 @@
 namespace ptxbuilder::command {
 namespace {
 
-// Returns the i-th number of a stream: the finalizer of SplitMix64 (Steele, Lea, Flood 2014) applied to a
-// counter, so that any thread can generate any element.
+// Returns the i-th number of a random stream. It is the finalizer of SplitMix64 (Steele, Lea, Flood 2014),
+// applied to a counter, so that any thread can generate any element.
 uint64_t random_bits(uint64_t stream, uint64_t i) {
   uint64_t z = stream * 0xd1342543de82ef95 + (i + 1) * 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -28,7 +28,7 @@ uint64_t random_bits(uint64_t stream, uint64_t i) {
   return z ^ (z >> 31);
 }
 
-// Returns a normally distributed number: the Box-Muller transform of two uniform numbers.
+// Returns a normally distributed number, computed from two uniform numbers with the Box-Muller transform.
 double random_normal(uint64_t stream, uint64_t i) {
   uint64_t bits = random_bits(stream, i);
   double u = (static_cast<double>(bits >> 32) + 0.5) * 0x1p-32;
@@ -36,8 +36,8 @@ double random_normal(uint64_t stream, uint64_t i) {
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
 }
 
-// Calls body(i) for each i below count, on all processors, in blocks; prints the progress if the program is
-// used interactively.
+// Calls body(i) for each i below count, in blocks that are distributed over all processors. Prints the
+// progress if the program is used interactively.
 void parallel_for(size_t count, size_t block, const char* what, const std::function<void(size_t)>& body) {
   std::atomic<size_t> next = 0;
   std::mutex reporting;
@@ -69,8 +69,8 @@ size_t product(const std::vector<uint64_t>& shape) {
   return n;
 }
 
-// Returns the numbers of a type of 8 or 16 bits, indexed with their bits, which is faster than decoding each
-// element; empty for wider types.
+// Returns a table of the numbers of a type of 8 or 16 bits, indexed by their bits; empty for wider types.
+// Using the table is faster than decoding each element.
 std::span<const double> decoded(DType type) {
   if (size_of(type) > 2) return {};
   static std::mutex mutex;
@@ -190,10 +190,10 @@ void Run::check(Tensor& output, double cost, const std::function<Expected(size_t
 }
 
 Verdict Run::compare(const Tensor& output, double cost, const std::function<Expected(size_t)>& expected) {
-  constexpr double kOperations = 0x1p33;  // takes a few seconds on a few processors
+  constexpr double kOperations = 0x1p33;  // operations that take a few seconds on a few processors
   Verdict v;
   v.count = output.count();
-  v.bits = 0xcbf29ce484222325;  // FNV-1a over 8-byte words, for as many as are complete
+  v.bits = 0xcbf29ce484222325;  // FNV-1a over the complete 8-byte words
   for (size_t at = 0; at < output.host_.size(); at += sizeof(uint64_t)) {
     uint64_t word = 0;
     std::memcpy(&word, output.host_.data() + at, std::min(sizeof word, output.host_.size() - at));
@@ -207,10 +207,11 @@ Verdict Run::compare(const Tensor& output, double cost, const std::function<Expe
   std::mutex mutex;
   double error2 = 0, norm2 = 0;
   size_t first_wrong = SIZE_MAX;
-  // A thread keeps what the elements of a row share, so that its blocks are as long as an even share permits.
+  // A thread reuses values that the elements of a row share, so blocks are as long as an even distribution
+  // over the threads permits.
   const size_t block = v.checked / (16 * std::max(std::thread::hardware_concurrency(), 1U));
   parallel_for(v.checked, std::clamp<size_t>(block, 16, 1024), "reference", [&](size_t n) {
-    // A sample always contains the corners, where boxes are clipped.
+    // A sample always contains the first and the last element, because boxes are clipped at the corners.
     size_t i = all || n == 0 ? n : n == 1 ? v.count - 1 : random_bits(stream, n) % v.count;
     double got = output[i];
     const Expected e = is_known ? references_[n] : expected(i);

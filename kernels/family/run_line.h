@@ -1,4 +1,4 @@
-// The command line that runs a kernel. Its options are shared with other commands that build kernels.
+// Parses and runs the command line that runs a kernel. Other commands that build kernels share its options.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::command {
 
-// The values that one command line sets.
+// The values that a command line sets.
 struct RunWords {
   ExecuteOptions options;
   int64_t assembler = 0;  // an enumerator of Assembler
@@ -24,14 +24,14 @@ struct RunWords {
 
 void add_compile_options(const Arguments& app, RunWords& words);
 void add_device_options(const Arguments& app, RunWords& words);
-// Adds the options; `--ptx` is among them if words.options.compare is set.
+// Adds the options that run a kernel, including `--ptx` if words.options.compare is set.
 void add_run_options(const Arguments& app, RunWords& words);
 // Adds the option that names the folder for the kernel's files.
 void add_emit_option(const Arguments& app, RunWords& words);
-// Adds the option that names the folder for every stage of the kernel.
+// Adds the option that names the folder for the files of all stages of the kernel.
 void add_keep_option(const Arguments& app, RunWords& words);
 void add_nvdisasm_option(const Arguments& app, RunWords& words);
-// Copies what was parsed into `options`, `verify` and `bench`.
+// Sets words.options from the other members, after the words have been parsed.
 void settle(RunWords& words);
 
 inline constexpr const char* what_prove_does =
@@ -40,14 +40,14 @@ inline constexpr const char* what_prove_does =
 // Lists the kernels of this program, and returns the exit code.
 int list_kernels(bool json, bool with_fields);
 
-// Additional functions that a program can run on its kernel, if they are linked in.
+// Additional functions for the kernel of a program, if they are linked into it.
 struct Beside {
-  decltype(ExecuteOptions::compare) compare = nullptr;                            // enables the option for
-                                                                                  // edited PTX
-  int (*prove)(const Family& family, const Fields& fields, bool json) = nullptr;  // enables --prove
+  decltype(ExecuteOptions::compare) compare = nullptr;  // if set, there is an option for edited PTX
+  int (*prove)(const Family& family, const Fields& fields, bool json) = nullptr;  // if set, there is an
+                                                                                  // option --prove
 };
 
-// Runs the only kernel of a program as the words specify, and returns the exit code. `footer` is shown at the
+// Runs the only kernel of a program as `words` specify, and returns the exit code. `footer` is shown at the
 // end of the help.
 int run_line(const Family& family, const std::string& footer, const Beside& beside,
              const std::vector<std::string>& words);

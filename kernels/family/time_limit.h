@@ -1,4 +1,4 @@
-// The option --time-limit.
+// Defines the option --time-limit.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,8 @@ namespace ptxbuilder::command {
 // Adds the option; `seconds` receives its value.
 void add_time_limit(const Arguments& app, double& seconds);
 
-// Returns the limit for waits, in milliseconds. A fraction of a millisecond is rounded up to one. An
-// extremely long limit, including infinity, becomes a number that can be added to the current time without
-// overflow.
+// Returns the limit for waits in milliseconds, rounded up. An extremely long limit, such as infinity, is
+// reduced to a duration that can be added to the current time without overflow.
 std::chrono::milliseconds time_limit(double seconds);
 
 }  // namespace ptxbuilder::command
