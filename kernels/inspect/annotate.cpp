@@ -42,7 +42,7 @@ std::string read(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The texts of the C++ files, each of which is read once; empty if a file does not exist.
+// The texts of the C++ files. Each file is read once; its text is empty if the file does not exist.
 class Sources {
  public:
   explicit Sources(std::string folder) : folder_(std::move(folder)) {}
@@ -59,7 +59,7 @@ class Sources {
   std::map<std::string, std::vector<std::string>> files_;
 };
 
-// The instructions and samples of a line of C++.
+// The numbers of instructions and samples of a line of C++.
 struct Cost {
   int ptx = 0, sass = 0;
   uint64_t samples = 0;
@@ -141,7 +141,7 @@ class Annotator {
 
   struct Product {
     uint32_t line;
-    std::string shape;  // "64x256x16"
+    std::string shape;  // for example "64x256x16"
   };
 
   // Returns the shape in a mnemonic such as wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16.
@@ -156,8 +156,9 @@ class Annotator {
   }
   static bool is_product(const SassInstruction& i) { return i.root().ends_with("GMMA"); }
 
-  // ptxas (13.0) assigns no line to the instructions of wgmma, so they seem to belong to the preceding line.
-  // They are in the order of the PTX; if their number or kind differs from the PTX, their lines are unknown.
+  // ptxas (13.0) does not assign a line to the instructions of wgmma, so they seem to belong to the preceding
+  // line. They are in the same order as in the PTX, which therefore determines their lines. If their number
+  // or shapes differ from those in the PTX, their lines are unknown.
   void find_lines_of_products() {
     size_t n = 0;
     bool fits = true;
@@ -172,7 +173,8 @@ class Annotator {
       if (is_product(i)) i.line = fits ? products_[n++].line : 0;
   }
 
-  // Samples are assigned in order; the opcodes show whether the profile belongs to this kernel.
+  // Assigns the profile's samples to the instructions in order. The opcodes show whether the profile belongs
+  // to this kernel.
   void take_samples() try {
     const std::string csv = read(what_.ncu);
     if (csv.empty()) throw Error("it cannot be read, or is empty");
@@ -214,7 +216,8 @@ class Annotator {
     return text;
   }
 
-  // Returns text such as "gemm.cpp:14 the source text", without the source text if the line has not changed.
+  // Returns the text of the margin, such as "gemm.cpp:14 the source text"; without the source text if the
+  // line is the same as in the previous row.
   std::string margin(const SourceLine& at) {
     if (!at) return "";
     const bool same = at == last_source_;
@@ -225,7 +228,8 @@ class Annotator {
   static std::string without_blanks_behind(const std::string& text) {
     return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
   }
-  // Returns a row. Text that is longer than a column is truncated; fmt's precision counts columns.
+  // Returns a row of the listing. Text that is longer than its column is truncated; fmt's precision counts
+  // columns.
   static std::string row(const std::string& left, const std::string& middle, const std::string& right) {
     return without_blanks_behind(fmt::format("{:60.60} {:60.60} {}", left, middle, right));
   }
@@ -258,10 +262,10 @@ class Annotator {
   LineMap map_;
   std::vector<std::string> ptx_lines_;
   Sources sources_;
-  std::vector<Product> products_;    // matrix products in the PTX
-  std::vector<int> ptx_operations_;  // the lines of the PTX instructions
+  std::vector<Product> products_;    // the matrix products in the PTX
+  std::vector<int> ptx_operations_;  // the PTX line of each instruction
   std::optional<analysis::SassKernel> sass_;
-  std::vector<uint64_t> samples_;  // one for each SASS instruction; empty without a profile
+  std::vector<uint64_t> samples_;  // number of samples of each SASS instruction; empty if there is no profile
   std::map<Key, Cost> costs_;
   SourceLine last_source_;
 };

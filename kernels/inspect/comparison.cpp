@@ -44,7 +44,7 @@ Json to_json(const Difference& d) {
           {"effect", d.effect},       {"line_a", d.line_a}, {"line_b", d.line_b}};
 }
 
-// The numbers of occurrences in A and in B, by region and mnemonic.
+// The numbers of occurrences of each mnemonic in A and in B, indexed by region and mnemonic.
 using Counts = std::map<std::string, std::map<std::string, std::array<int, 2>>>;
 Counts counts_of(const std::vector<Region>& a, const std::vector<Region>& b) {
   Counts counts;
@@ -86,7 +86,8 @@ Json to_json(const SassKernel& kernel) {
           {"loops", loops}};
 }
 
-// `more` holds what the JSON contains in addition to the differences.
+// Converts differences to the result of a comparison. `more` holds members for the JSON in addition to the
+// differences.
 Comparison told(const std::vector<Difference>& differences, const Telling& telling, const Json& more) {
   Json facts = Json::array(), others = Json::array();
   for (const Difference& d : differences) (d.is_fact ? facts : others).push_back(to_json(d));
@@ -104,7 +105,7 @@ Comparison compare(const KernelText& a, const KernelText& b, const Telling& tell
   const ModulePointer module_a = parsed(a), module_b = parsed(b);
   const auto variables = have_same_variables(*module_a, *module_b) ? KernelAnalysis::Variables::by_name
                                                                    : KernelAnalysis::Variables::by_use;
-  // The full analysis of A needs much memory, and is stored only for the page.
+  // The full analysis of A takes much memory, so it is kept only if the page needs it.
   auto in_a = analysed(a, module_a, variables);
   const std::vector<Region> regions_a = regions(*in_a);
   if (!telling.page) in_a.reset();

@@ -14,7 +14,8 @@ namespace {
 
 using namespace analysis;
 
-// Hovering over a line highlights its partner on the other side; a tap scrolls the partner into view.
+// Hovering over a line highlights the corresponding line on the other side; a tap scrolls that line into
+// view.
 constexpr std::string_view kScript = R"(
 const partners = line => document.querySelectorAll(`[data-pair="${line.dataset.pair}"]`);
 for (const line of document.querySelectorAll('[data-pair]')) {
@@ -27,7 +28,7 @@ for (const line of document.querySelectorAll('[data-pair]')) {
 }
 )";
 
-// --- What differs ---
+// --- Differences ---
 
 std::string cell(char side, const std::string& value, uint32_t line) {
   const std::string where = line ? fmt::format(" <a href=\"#{}{}\">line {}</a>", side, line, line) : "";
@@ -47,7 +48,7 @@ std::string told(const Difference& d) {
 std::string words(const std::vector<Difference>& differences) {
   if (differences.empty()) return "<p>No difference of meaning.</p>\n";
   std::string facts;
-  std::map<std::string, std::string> others;  // indexed with the region
+  std::map<std::string, std::string> others;  // indexed by region
   std::map<std::string, int> numbers;
   for (const Difference& d : differences) {
     if (d.is_fact)
@@ -64,8 +65,8 @@ std::string words(const std::vector<Difference>& differences) {
 
 // --- Loops ---
 
-// Returns pairs of operations whose mnemonics begin in the same way, such as try_wait, in the order of both
-// sides.
+// Pairs the operations of two loops in order. The mnemonics of a pair begin with the same words, such as
+// try_wait.
 std::vector<std::pair<int, int>> pairs(const PageSide& a, const std::vector<int>& x, const PageSide& b,
                                        const std::vector<int>& y) {
   auto same = [&](size_t i, size_t j) -> uint32_t {

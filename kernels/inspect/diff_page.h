@@ -1,5 +1,5 @@
-// `ptxb diff --html`: two kernels on one self-contained page, with their differences, a drawing of their
-// roles and barriers, and their loops side by side.
+// Writes the page of `ptxb diff --html`. The self-contained page shows the differences of two kernels, a
+// drawing of their roles and barriers, and their loops side by side.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace ptxbuilder::command {
 
 struct PageSide {
-  std::string from;  // the user's words
+  std::string from;  // how the user named the kernel
   const std::string& ptx;
   const analysis::KernelAnalysis& kernel;
 };

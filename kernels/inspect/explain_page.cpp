@@ -11,7 +11,8 @@ namespace {
 
 using namespace analysis;
 
-// The page shows only lines in loops, so links exist only to these lines.
+// Returns a link to the line of an operation, or plain text if the line is not in a loop, because the page
+// shows only lines in loops.
 std::string line_of(const KernelAnalysis& kernel, int operation) {
   const uint32_t line = kernel.code.operations[at(operation)].at.line;
   const std::vector<Mainloop>& loops = kernel.portrait.loops;

@@ -1,5 +1,5 @@
-// `ptxb explain --html`: one kernel on a self-contained page, with its design, a drawing of its roles and
-// barriers, and the steps of each loop next to its PTX.
+// Writes the page of `ptxb explain --html`. The self-contained page shows a kernel's design, a drawing of its
+// roles and barriers, and the steps of each loop next to the loop's PTX.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::command {
 
-// `from` is the user's name for the PTX; `design` holds the facts to show.
+// Returns the page. `from` is the user's name for the PTX; `design` holds the facts to show.
 std::string explain_page(const std::string& from, const std::string& ptx,
                          const analysis::KernelAnalysis& kernel, const std::vector<analysis::Region>& design);
 

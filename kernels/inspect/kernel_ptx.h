@@ -1,4 +1,4 @@
-// Commands that examine PTX use this to read a kernel of this program, or a file.
+// Reads the PTX of a kernel of this program, or of a file, for commands that examine PTX.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,10 @@
 
 namespace ptxbuilder::command {
 
-// Returns the source that the words of a command line name, as one text: "gemm" "bm=128" becomes "kernel:gemm
-// bm=128". In a program with only one kernel, fields alone, or no words at all, name that kernel. Other
-// words, such as the name of a file, are not changed. Throws UsageError if the words name several sources.
+// Converts the words of a command line that name a source to one text: "gemm" "bm=128" becomes "kernel:gemm
+// bm=128". In a program with only one kernel, a list of fields, or an empty list, also names that kernel.
+// Other words, such as the name of a file, are not changed. Throws UsageError if the words name several
+// sources.
 std::string named(const std::vector<std::string>& words);
 
 // Returns whether the text names a kernel of this program, in the form that named() returns.
@@ -20,8 +21,8 @@ bool names_kernel(const std::string& from);
 // the kernel cannot be built.
 std::string kernel_ptx(const std::string& from);
 
-// The source that a command reads PTX from: `help` describes the words, and `read` returns their PTX.
-// `kernel` is the name of the requested kernel, or empty.
+// A way to read PTX for a command. `help` describes the words that name a source, and `read` returns the
+// source's PTX. Its argument `kernel` is the name of the requested kernel, or empty.
 struct PtxReader {
   const char* help;
   std::string (*read)(const std::string& from, const std::string& kernel);
@@ -29,10 +30,11 @@ struct PtxReader {
 // Reads kernels of this program, and files of PTX text.
 extern const PtxReader own_ptx;
 
-// Returns the exit code of `work`. Errors, including output that cannot be written, are printed and yield 2.
+// Runs `work` and returns its exit code. If there is an error, including output that cannot be written,
+// prints it and returns 2.
 int with_errors_as_2(const std::function<int()>& work);
-// Runs a command on the PTX that its words name, and returns the exit code of `work`. Errors name the source
-// of the PTX, and yield 2. If no word names a source, the error is `nothing_named`.
+// Calls `work` with the PTX that the words name, and returns its exit code. If there is an error, prints it
+// with the source of the PTX and returns 2. If no word names a source, the error is `nothing_named`.
 int run_on_ptx(std::string_view nothing_named, const std::vector<std::string>& words,
                const std::string& kernel, const PtxReader& reader,
                const std::function<int(const std::string& ptx)>& work);

@@ -11,7 +11,7 @@
 namespace ptxbuilder::command {
 namespace {
 
-// Returns the cells of a line such as "a","b ""c""",d.
+// Returns the cells of a CSV line such as "a","b ""c""",d.
 std::vector<std::string> cells_of(std::string_view line) {
   std::vector<std::string> cells(1);
   bool quoted = false;

@@ -10,7 +10,7 @@
 namespace ptxbuilder::command {
 
 Occupancy occupancy_of(const Signature& signature, uint32_t registers) {
-  // A warp gets registers in units of 256, which is 8 for each lane.
+  // A warp is allocated registers in units of 256, which is 8 for each lane.
   constexpr uint32_t kUnit = 8;
   const uint32_t warps = (signature.threads + hopper::warp_threads - 1) / hopper::warp_threads;
   const uint32_t of_warp = (registers + kUnit - 1) / kUnit * kUnit * hopper::warp_threads;

@@ -1,4 +1,5 @@
-// Computes how many CTAs of a kernel run at once on an SM of an H100, and what limits their number.
+// Computes how many CTAs of a kernel can run at the same time on an SM of an H100, and what limits their
+// number.
 #pragma once
 
 #include <string>
@@ -14,12 +15,12 @@ struct Occupancy {
                                                          // allows
   uint32_t ctas = 0;                                     // the smallest of these numbers
   std::string bound;                                     // the resource with the smallest number
-  uint32_t warps = 0;                                    // out of the SM's 64
-  uint32_t clusters = 0;  // number that runs at once on the GPU; counts CTAs if there are no clusters
+  uint32_t warps = 0;                                    // warps of these CTAs; an SM has room for 64
+  uint32_t clusters = 0;  // number that can run on the GPU at the same time; CTAs if there are no clusters
 };
 
-// Returns the occupancy. `registers` is the number per thread at the kernel's start. Throws Error that names
-// the resource if not even one CTA fits.
+// Returns the occupancy. `registers` is the number of registers per thread at the kernel's start. If not even
+// one CTA fits, throws an Error that names the resource.
 Occupancy occupancy_of(const Signature& signature, uint32_t registers);
 
 }  // namespace ptxbuilder::command

@@ -107,8 +107,8 @@ std::string drawing(const KernelAnalysis& kernel) {
                        barrier.count, escaped(barrier.name), y + 14,
                        barrier.arrivals ? fmt::format("{}", *barrier.arrivals) : "?",
                        barrier.arrivals == 1 ? "" : "s");
-    std::map<int, std::pair<std::string, bool>> fill;  // for each role: its operations, and whether they act
-                                                       // across the cluster
+    std::map<int, std::pair<std::string, bool>> fill;  // indexed by role: its operations, and whether they
+                                                       // act across the cluster
     std::map<int, bool> wait;
     for (const BarrierUse& use : barrier.uses) {
       if (use.role == kNone) continue;
@@ -153,7 +153,7 @@ std::vector<int> marked(const KernelAnalysis& kernel, const Mainloop& loop) {
 
 std::string lines(const KernelAnalysis& kernel, const std::string& ptx, char letter, const Mainloop& loop,
                   const std::map<int, int>* pair_of) {
-  std::map<uint32_t, int> by_line;  // the operation that begins on a line
+  std::map<uint32_t, int> by_line;  // the operation that begins on each line
   for (int i : marked(kernel, loop)) by_line.emplace(kernel.code.operations[at(i)].at.line, i);
   std::istringstream text(ptx);
   std::string all;

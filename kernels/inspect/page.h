@@ -1,4 +1,4 @@
-// Functions that the pages of `ptxb diff --html` and `ptxb explain --html` share. Each page is a single
+// Functions for the pages of `ptxb diff --html` and of `ptxb explain --html`. Each page is a single
 // self-contained file.
 #pragma once
 
@@ -23,10 +23,10 @@ constexpr std::string_view arrows_explained =
     "<p class=dim>An arrow runs from the role that fills a phase (round) to the role that waits for it "
     "(square); across the cluster it is dashed.</p>\n";
 
-// Returns the operations of a loop other than arithmetic, in order.
+// Returns the operations of a loop that are not arithmetic, in order.
 std::vector<int> marked(const analysis::KernelAnalysis& kernel, const analysis::Mainloop& loop);
-// Returns the PTX of a loop, where each line has an anchor that consists of the letter and the line's number.
-// `pair_of` numbers the operations that have a partner in another column, if there is one.
+// Returns the PTX of a loop. The anchor of a line consists of the letter and the line's number. `pair_of`, if
+// not null, assigns a number to each operation that has a counterpart in the other column.
 std::string lines(const analysis::KernelAnalysis& kernel, const std::string& ptx, char letter,
                   const analysis::Mainloop& loop, const std::map<int, int>* pair_of = nullptr);
 constexpr std::string_view colours_explained =

@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the contents of a stream of unknown size: at most as much as is read from a file, plus one byte,
-// which shows that there is more.
+// Returns the contents of a stream of unknown size. It reads at most one byte more than the size limit for
+// files; this byte shows that the limit is exceeded.
 std::string content(std::istream& in) {
   std::string text;
   std::string piece(1 << 20, '\0');

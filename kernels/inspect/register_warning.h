@@ -7,11 +7,12 @@
 
 namespace ptxbuilder::command {
 
-// Returns the warning, with the numbers and the line; "" if all roles have enough registers, according to an
-// estimate.
+// Returns a warning with the numbers of registers and the line; "" if all roles are estimated to have enough
+// registers.
 std::string register_warning(const std::string& ptx, const Signature& signature);
 
-// Prints the warning, if there is one, to standard error, for CompilerOptions::generated.
+// Prints the warning, if there is one, to standard error. This function is a value for
+// CompilerOptions::generated.
 void warn_of_registers(const std::string& ptx, const Signature& signature);
 
 }  // namespace ptxbuilder::command

@@ -17,8 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Measurements of an H100 SXM: the bytes that its memory transfers per microsecond, and the full clock in
-// MHz.
+// Measured on an H100 SXM: the bytes that its memory transfers per microsecond, and the full clock frequency
+// in MHz.
 constexpr double kMemoryBytes = 3.116e6, kMegahertz = 1980;
 
 Json shared_memory(const Signature& s) {
@@ -45,7 +45,8 @@ Json occupancy(const Signature& s) {
   return json;
 }
 
-// Returns the family's own description of a launch; tensors are created for this, but nothing is launched.
+// Returns the flops and bytes of a launch, as the family states them. Tensors are created for this, but
+// nothing is launched.
 std::optional<std::pair<double, double>> work_of(const Family& family, const Fields& fields,
                                                  const Built& built, const ExecuteOptions& options) {
   if (!family.run) return std::nullopt;
@@ -57,7 +58,7 @@ std::optional<std::pair<double, double>> work_of(const Family& family, const Fie
   return run.work();
 }
 
-// Returns a lower bound of a launch's time, in microseconds.
+// Returns lower bounds of a launch's time, in microseconds.
 Json floor_of(double flops, double bytes, const std::string& type, double flops_of_a_clock) {
   Json json = {{"flops", flops},
                {"bytes", bytes},
@@ -86,7 +87,7 @@ Json fields_of(const Fields& fields) {
   return json;
 }
 
-// Reads the output of `bench --json` for the same kernel with the same fields.
+// Reads a file with the output of `bench --json`. Throws Error if it is for another kernel or other fields.
 Json measured_in(const std::string& path, const Family& family, const Fields& fields) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(fmt::format("{}: it cannot be read", path));

@@ -1,5 +1,5 @@
-// Describes on one page what the compiler produced for a kernel: registers, shared memory, occupancy, the
-// work of its loops, and what is expected to limit it, together with measurements.
+// Describes a compiled kernel on one page: registers, shared memory, occupancy, the work of its loops, what
+// is expected to limit its speed, and measurements.
 #pragma once
 
 #include <string>
@@ -9,16 +9,17 @@
 namespace ptxbuilder::command {
 
 struct ReportOptions {
-  std::string measured;  // a file that `bench --json` printed; "": none
+  std::string measured;  // path of a file with the output of `bench --json`; "": none
   bool bench = false;    // whether to time the kernel on a GPU
 };
 
-// Returns the complete report as one JSON object. Values that need a tool that is not available are null, and
-// "missing" says why. Throws Error from the build, and for a file of another kernel or of other fields.
+// Returns the complete report as a JSON object. If a tool is not available, the values that need it are null,
+// and "missing" contains the reason. Throws Error if the build fails, or if the file of measurements is for
+// another kernel or other fields.
 std::string report_json(const Family& family, const Fields& fields, const ExecuteOptions& options,
                         const ReportOptions& more);
 
-// Returns the same report as a page of text.
+// Converts the result of report_json() to a page of text.
 std::string report_text(const std::string& json);
 
 }  // namespace ptxbuilder::command

@@ -67,8 +67,8 @@ class CodeReporter {
         return role_at(static_cast<int>(n));
     return "";
   }
-  // Returns the role that setmaxnreg grants this number of registers; "" if there is none, or if there are
-  // several.
+  // Returns the role to which setmaxnreg grants this number of registers; "" if there is no such role, or if
+  // there are several.
   std::string role_granted(std::optional<int> registers) const {
     std::string name;
     for (const Role& role : kernel_.portrait.roles)

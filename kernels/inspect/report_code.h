@@ -1,5 +1,5 @@
-// The part of a kernel's report that comes from its PTX and machine code: registers, notes of ptxas, defects,
-// and loops.
+// Creates the part of a kernel's report that comes from its PTX and machine code: registers, notes from
+// ptxas, defects, and loops.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct CodeReport {
   double flops_of_a_clock = 0;
 };
 
-// Returns this part. `nvdisasm` is a file, or "" to search for it. If it is not available, registers by live
-// range are null, and "missing" says so.
+// Returns this part of the report. `nvdisasm` is the path of the tool, or "" to search for it. If it is not
+// available, the registers by live range are null, and "missing" contains the reason.
 CodeReport report_code(const Built& built, const std::string& nvdisasm);
 
 }  // namespace ptxbuilder::command

@@ -1,4 +1,4 @@
-// The text page of a kernel's report.
+// Writes a kernel's report as a page of text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns text such as "consumer, gemm.cpp:41", with the parts that exist.
+// Returns text such as "consumer, gemm.cpp:41". Parts that the JSON lacks are omitted.
 std::string place(const Json& json) {
   std::string text = json.value("role", "");
   for (const std::string& part :

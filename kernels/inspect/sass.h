@@ -1,5 +1,5 @@
-// The machine code of a kernel in a cubin, from nvdisasm. Do not include this header together with one that
-// uses the library, since the syntax tree of PTX uses the name of its `ptx()`.
+// Disassembles a kernel in a cubin with nvdisasm. Do not include this header together with a header that uses
+// the library, because the syntax tree of PTX declares a name that conflicts with the library's ptx().
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace ptxbuilder::command {
 
-// Returns the machine code, and what the cubin says about registers and stack. `nvdisasm` is a file, or "" to
-// search for it. An empty name means the only kernel. Throws Error that lists the kernels if the name does
-// not identify one.
+// Returns the machine code, and the numbers of registers and the stack size from the cubin. `nvdisasm` is the
+// path of the tool, or "" to search for it. `kernel` may be empty if the cubin has only one kernel. If
+// `kernel` does not identify a kernel, throws an Error that lists the kernels.
 analysis::SassKernel sass_of(const std::string& cubin, const std::string& kernel, const std::string& nvdisasm,
                              bool ptx_lines = false);
 
