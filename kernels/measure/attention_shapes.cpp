@@ -53,7 +53,7 @@ std::vector<Case> of_e4m3(uint64_t) {
   return all;
 }
 
-// Returns random lengths whose logarithms are N(6, 1.2), with a sum of up to kTokens.
+// Returns random lengths with a sum of up to kTokens. Their logarithms have the distribution N(6, 1.2).
 std::vector<int64_t> long_tailed(uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(6, 1.2);
@@ -106,7 +106,7 @@ bool parse_number(std::string_view text, int64_t& value, int64_t least) {
   return error == std::errc() && end == text.data() + text.size() && value >= least;
 }
 
-// Parses text such as "s1024/4096", or "s4096" for two equal lengths.
+// Parses text such as "s1024/4096", or "s4096" for two equal numbers.
 bool parse_pair(std::string_view text, char letter, int64_t& first, int64_t& second) {
   if (text.empty() || text[0] != letter) return false;
   const std::vector<std::string_view> parts = kernels::split(text.substr(1), '/');

@@ -1,4 +1,4 @@
-// The attention problems that the benchmark runs, with their weights in its score.
+// The attention problems that the benchmark runs, and their weights in its score.
 #pragma once
 
 #include <functional>
@@ -14,18 +14,18 @@ struct AttentionSet {
 };
 
 // Returns the sets:
-// - grid: f16, 16384 tokens and 2048 columns over all heads, with lengths from 512 to 16384, heads of 64, 128
-//   and 256 columns, and with and without a causal mask.
-// - extra: heads that share keys, heads of 96 columns and of 192 and 128 columns, lengths that fill whole
-//   waves, packed sequences with a long-tailed distribution of lengths that the seed draws, and bf16.
-// - e4m3: some problems of grid with Q, K and V in e4m3, each together with the same problem in bf16.
-// Heads of 128 columns have twice the weight of others, and causal problems a weight of 60 for every 40 of
-// others.
+// - grid: f16, 16384 tokens and a total of 2048 columns in all heads, with lengths from 512 to 16384, heads
+//   of 64, 128 and 256 columns, both with and without a causal mask.
+// - extra: heads that share keys, heads of 96 columns, heads of 192 columns of Q and K and 128 of V, lengths
+//   that fill complete waves, packed sequences with random lengths from a long-tailed distribution, and bf16.
+// - e4m3: some problems of grid with e4m3 Q, K and V, each together with the same problem in bf16.
+// Heads of 128 columns have twice the weight of other heads. The weights of causal problems and of other
+// problems have the ratio 60 to 40.
 std::span<const AttentionSet> attention_sets();
-const AttentionSet& attention_set(const std::string& name);  // throws Error that lists the names
+const AttentionSet& attention_set(const std::string& name);  // throws an Error that lists the names
 
-// Parses what size_text() prints, except for packed sequences; the words after colons may be in any order.
-// Throws Error that shows the syntax.
+// Parses text in the form that size_text() returns, except for packed sequences. The words after colons may
+// be in any order. If the text is not valid, throws an Error that shows the syntax.
 AttentionProblem parse_attention(const std::string& text);
 
 }  // namespace ptxbuilder::bench

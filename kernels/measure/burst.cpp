@@ -33,7 +33,7 @@ double Burst::run(const std::function<void()>& meanwhile) const {
 
 double estimate(const Gpu& gpu, size_t sets, const std::function<void(size_t)>& launch) {
   launch(0);
-  gpu.device().synchronize();  // this notices a kernel that hangs before the queue is full
+  gpu.device().synchronize();  // detects a kernel that hangs before the queue is full
   const double once = 1000 * gpu.milliseconds([&] { launch(0); });
   const Burst burst(gpu, sets, 1, once, launch);
   burst.run();

@@ -1,4 +1,5 @@
-// A burst: launches back to back over rotating buffer sets, timed as one.
+// Times bursts. A burst is a series of launches back to back that rotate among buffer sets and are timed
+// together.
 #pragma once
 
 #include <functional>
@@ -10,15 +11,16 @@ namespace ptxbuilder::bench {
 
 class Burst {
  public:
-  // Prepares a burst of at least `launches` launches. `launch(set)` queues one launch on the device, for the
-  // sets 0 to `sets` - 1 in turn. `microseconds` is the approximate time of a launch: a graph holds about 2
-  // ms of launches, with the same number for every set.
+  // Prepares a burst of at least `launches` launches. `launch(set)` queues one launch on the device; it is
+  // called for the sets 0 to `sets` - 1 in turn. `microseconds` is the approximate time of a launch. It
+  // determines the size of a graph, which holds about 2 ms of launches and the same number of launches for
+  // every set.
   Burst(const Gpu& gpu, size_t sets, size_t launches, double microseconds,
         const std::function<void(size_t)>& launch);
 
   size_t launches() const { return per_graph_ * graphs_; }
 
-  // Runs the burst and returns microseconds per launch. `meanwhile` runs on the host while the GPU works.
+  // Runs the burst and returns the microseconds per launch. `meanwhile` runs on the host while the GPU works.
   double run(const std::function<void()>& meanwhile = [] {}) const;
 
  private:

@@ -10,8 +10,8 @@ namespace {
 
 double accumulation_loss(const GemmProblem& p) {
   if (p.a == DType::s8) return 0;
-  // Even slow accumulation adds up four instructions in the accumulator of 14 bits before it promotes the
-  // sum.
+  // Even slow accumulation adds the results of four instructions in the accumulator of 14 bits before it
+  // promotes the sum.
   if (is_fp8(p.a)) return p.fast_accumulation ? 0x1p-10 : 0x1p-12;
   return 0x1p-20;
 }
@@ -55,7 +55,7 @@ std::vector<Expected> expected_elements(const GemmProblem& p, const std::vector<
 
 namespace {
 
-// Returns the row of O for a query of a head, with one number for each column.
+// Returns the expected elements of a row of O, one for each column.
 std::vector<Expected> expected_row(const AttentionProblem& p, const std::vector<Elements>& inputs,
                                    int64_t row) {
   const auto &q = inputs.at(0), &k = inputs.at(1), &v = inputs.at(2);
@@ -88,7 +88,7 @@ std::vector<Expected> expected_row(const AttentionProblem& p, const std::vector<
     }
   for (Expected& e : all) {
     e.tolerance = unit_roundoff(p.output_type()) * (2 * magnitude + 1);
-    // The rounding errors of weights in e4m3 partly cancel, and the tensor core keeps about 14 bits of sums.
+    // The rounding errors of e4m3 weights partly cancel, and the tensor core keeps about 14 bits of each sum.
     if (p.type == DType::e4m3)
       e.tolerance += 4 * unit_roundoff(p.type) * std::sqrt(squares[static_cast<size_t>(e.column)]) + 0x1p-10;
   }
@@ -147,7 +147,7 @@ std::string compare(const Gpu& gpu, const Matrix& m, runtime::View memory,
     gpu.device().copy_out(bits, memory.address + static_cast<size_t>(e.row * m.stride + e.column) * bytes,
                           bytes);
     const double got = read_element(bits, m.type);
-    if (std::abs(got - e.value) <= e.tolerance) continue;  // this is false for NaN
+    if (std::abs(got - e.value) <= e.tolerance) continue;  // the comparison is false for NaN
     if (wrong++ == 0)
       first = fmt::format("{}[{}, {}] is {}, float64 gives {} +- {:.3g}", m.name, e.row, e.column, got,
                           e.value, e.tolerance);
@@ -160,8 +160,8 @@ std::string compare(const Matrix& m, const Rows& got, const Rows& other,
                     const std::vector<Expected>& expected) {
   if (got.rows != other.rows || got.bytes.size() != other.bytes.size())
     throw Error(fmt::format("compare: {} rows and {}", got.rows.size(), other.rows.size()));
-  // Most elements are within the range of the sample; larger elements may have the rounding error of their
-  // own magnitude.
+  // Most elements are not larger than those of the sample. A larger element may have a rounding error in
+  // proportion to its own magnitude.
   double sampled = 0;
   for (const Expected& e : expected) sampled = std::max(sampled, e.tolerance);
   size_t wrong = 0;

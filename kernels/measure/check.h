@@ -1,5 +1,5 @@
-// Checks whether a contender's result is correct: a sample against float64, and the entire result against
-// another contender's.
+// Checks the result of a contender: compares a sample of the elements with float64, and many rows with the
+// result of another contender.
 #pragma once
 
 #include <functional>
@@ -19,14 +19,14 @@ struct Expected {
 
 using Elements = std::function<double(int64_t)>;  // returns an element of an input, in stored order
 
-// Computes about `count` elements of the output in float64: some at its corners, and others that are drawn
-// with a seed. `inputs` are the inputs of the problem.
+// Computes about `count` elements of the output in float64: some at its corners, and others that the seed
+// selects. `inputs` are the inputs of the problem.
 std::vector<Expected> expected_elements(const Problem& problem, const std::vector<Elements>& inputs,
                                         uint64_t seed, int count = 200);
 
-// Computes `count` elements of D. The tolerance is one rounding to D's type, plus the loss in the tensor
-// core's accumulation: 2^-20 of the sum of magnitudes in f32, or 2^-10 with fast accumulation of fp8, which
-// keeps about 14 bits. For integers it is 0.
+// Computes `count` elements of D. The tolerance is one rounding to D's type, plus the accuracy that is lost
+// when the tensor core accumulates. This loss is 2^-20 of the sum of magnitudes for f32 accumulation, and
+// 2^-10 for fast accumulation of fp8, which keeps about 14 bits. For integers the tolerance is 0.
 std::vector<Expected> expected_elements(const GemmProblem& problem, const std::vector<Elements>& inputs,
                                         uint64_t seed, int count);
 
@@ -35,8 +35,8 @@ std::vector<Expected> expected_elements(const GemmProblem& problem, const std::v
 std::vector<Expected> expected_elements(const AttentionProblem& problem, const std::vector<Elements>& inputs,
                                         uint64_t seed, int count);
 
-// Rows of a matrix that were copied to the host, as bits: all rows if they have less than 64 MiB, and
-// otherwise as many as fit, evenly spread.
+// The bits of rows of a matrix that were copied to the host. These are all rows if they have less than 64 MiB
+// in total; otherwise they are as many rows as fit, at equal distances.
 struct Rows {
   std::vector<int64_t> rows;
   std::vector<std::byte> bytes;  // one row after the other, without gaps
@@ -48,7 +48,8 @@ Rows download(const Gpu& gpu, const Matrix& matrix, runtime::View memory,
 std::string compare(const Gpu& gpu, const Matrix& matrix, runtime::View memory,
                     const std::vector<Expected>& expected);
 
-// Compares two results, which may differ by twice the tolerance of the expected elements.
+// Compares two results, and returns a message or "" like the function above. The results may differ by twice
+// the tolerance of the expected elements.
 std::string compare(const Matrix& matrix, const Rows& got, const Rows& other,
                     const std::vector<Expected>& expected);
 

@@ -1,4 +1,5 @@
-// The participants of the benchmark: a library or a kernel that computes problems on the GPU.
+// Declares the participants of the benchmark. A contender is a library or a kernel that solves problems on
+// the GPU.
 #pragma once
 
 #include <functional>
@@ -13,7 +14,7 @@
 
 namespace ptxbuilder::bench {
 
-// A failure that concerns neither the GPU nor the other contenders: only the contender that throws it is left
+// A failure that affects neither the GPU nor the other contenders. Only the contender that throws it is left
 // out.
 class ContenderError : public Error {
  public:
@@ -24,28 +25,28 @@ class Contender {
  public:
   virtual ~Contender() = default;
 
-  // Returns the name in tables and on the command line: "cuBLASLt", "gemm_pingpong".
+  // Returns the name for tables and for the command line, such as "cuBLASLt" or "gemm_pingpong".
   virtual std::string name() const = 0;
 
-  // Returns why the contender does not support the problem, or "" if it does.
+  // Returns the reason why the contender does not support the problem, or "" if it supports it.
   virtual std::string refuses(const Problem& problem) const = 0;
 
   // Announces a problem for a later prepare(), so that long preparations can begin now.
   virtual void announce(const Problem& /*problem*/) {}
 
-  // Creates everything that launches need, such as kernels, plans, and choices that must be timed. The sets
-  // contain data and outlive the launches. Throws Error on failure; the contender is then left out for this
-  // shape.
+  // Prepares everything that launches need, such as kernels and plans, including choices that require
+  // measurements. The sets contain data and outlive the launches. If it throws Error, the contender is left
+  // out for this shape.
   virtual void prepare(const Problem& problem, std::span<const BufferSet> sets) = 0;
 
   // Queues one launch on the device's stream, without waiting for it. Launches are recorded into graphs, so
-  // that the host's work in this function, such as encoding tensor maps, is not timed.
+  // that the work of this function on the host, such as encoding tensor maps, is not timed.
   virtual void launch(size_t set) = 0;
 
-  // Times launches back to back, over the sets in turn, and returns the microseconds of one launch. Only a
-  // contender whose launches cannot be recorded here, because another process launches them, implements this.
-  // `meanwhile` runs on the host while the GPU works. Other contenders return nothing, since Burst records
-  // their launches.
+  // Times launches back to back, over the sets in turn, and returns the microseconds of one launch.
+  // `meanwhile` runs on the host while the GPU works. Only a contender whose launches run in another process,
+  // and so cannot be recorded, implements this. Other contenders return nullopt, since Burst records and
+  // times their launches.
   virtual std::optional<double> own_burst(size_t launches, const std::function<void()>& meanwhile) {
     (void)launches, (void)meanwhile;
     return std::nullopt;
@@ -54,15 +55,15 @@ class Contender {
   // Returns a description of how the problem is computed, such as "128x256x64, 4 stages, cluster 2x1".
   virtual std::string configuration() const = 0;
 
-  // Returns true for the kernels that lead up to the project's matrix product; they take part only if they
-  // are named.
+  // Returns true for the kernels that are steps towards the project's matrix product. They take part only if
+  // they are named.
   virtual bool is_step() const { return false; }
 
   // Returns true for a contender that takes part by default, unless others are named. A contender that is
   // neither usual nor a step was requested with its own option, and always takes part.
   virtual bool is_usual() const { return false; }
 
-  // Returns true for a contender from another project, which this project is compared with.
+  // Returns true for a contender from another project. This project is compared with such contenders.
   virtual bool is_peer() const { return false; }
 };
 

@@ -8,8 +8,8 @@
 namespace ptxbuilder::bench {
 namespace {
 
-// Draws random numbers. With every standard library it draws the same numbers from a seed, unlike the
-// distributions of <random>.
+// Draws random numbers. The numbers for a seed are the same with every standard library, unlike those of the
+// distributions in <random>.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed) {}
@@ -46,8 +46,8 @@ int64_t tokens(Draw& draw) {
   }
 }
 
-// Draws one of a transformer's products, divided among devices along the dimension that tensor parallelism
-// divides.
+// Draws a product of a transformer layer. It is divided among devices along the dimension that tensor
+// parallelism splits.
 Shape layer(Draw& draw) {
   constexpr int64_t kHidden[] = {1024, 1536, 2048, 2560, 2880,  3072,  3584, 4096,
                                  5120, 6144, 7168, 8192, 10240, 12288, 16384};
@@ -116,7 +116,7 @@ bool within_bounds(const Shape& s) {
   return s.m > 0 && s.n > 0 && s.k > 0 && m * n * k <= 0x1p42 && 2 * (m * k + n * k + m * n) <= 0x1p31;
 }
 
-// Draws shapes for the purpose; `draw` is called with the index of the shape.
+// Draws shapes for the purpose; `shape` is called with the index of each shape.
 template <class Function>
 std::vector<Shape> drawn(Purpose purpose, uint64_t seed, int count, Function shape) {
   Draw draw(seed);
@@ -131,7 +131,7 @@ std::vector<Shape> drawn(Purpose purpose, uint64_t seed, int count, Function sha
 }  // namespace
 
 Purpose purpose_of(int64_t n, int64_t k) {
-  // The finalizer of SplitMix64 (Steele, Lea and Flood), whose lowest bit depends on all bits of n and k.
+  // The finalizer of SplitMix64 (Steele, Lea and Flood) makes the lowest bit depend on all bits of n and k.
   uint64_t hash = static_cast<uint64_t>(n) << 32 ^ static_cast<uint64_t>(k);
   hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9;
   hash = (hash ^ hash >> 27) * 0x94d049bb133111eb;

@@ -26,7 +26,7 @@ class EventPair {
     driver_.event_create(&start, runtime::cu::kEventDefault);
     driver_.event_create(&end, runtime::cu::kEventDefault);
   }
-  // Destroying an event fails after the device is lost, which does not matter.
+  // Destroying an event fails if the device has been lost; this failure does not matter.
   ~EventPair() {
     (void)driver_.event_destroy.status(start);
     (void)driver_.event_destroy.status(end);
@@ -76,7 +76,7 @@ Graph::Graph(const Gpu& gpu, const std::function<void()>& record) : gpu_(gpu) {
   driver.stream_begin_capture(gpu.stream(), runtime::cu::CaptureMode::relaxed);
   try {
     record();
-  } catch (...) {  // the stream must leave the capture, but the graph is not needed
+  } catch (...) {  // the capture must be ended, but its graph is not needed
     if (driver.stream_end_capture.status(gpu.stream(), &graph) == runtime::cu::Status::success)
       (void)driver.graph_destroy.status(graph);
     throw;

@@ -1,5 +1,5 @@
-// The GPU of a benchmark: a device of the runtime, with the driver's events and asynchronous copies, which
-// only timing needs.
+// The GPU of a benchmark: a device of the runtime, and the driver's events and asynchronous copies, which the
+// runtime does not use.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::bench {
 
-// The driver functions that timing needs in addition to the runtime's, under their names in the manual.
+// The driver functions that timing needs in addition to those of the runtime, with their names in the manual.
 struct TimingDriver : runtime::cu::Driver {
   using Driver::Driver;
 
@@ -22,7 +22,7 @@ struct TimingDriver : runtime::cu::Driver {
 
 class Gpu {
  public:
-  // Throws Error that says that a GPU is needed, and why none is available.
+  // If no GPU is available, throws an Error that states the reason.
   explicit Gpu(const std::string& library = "libcuda.so.1");
 
   runtime::Device& device() const { return *device_; }
@@ -31,12 +31,12 @@ class Gpu {
   size_t l2_bytes() const { return l2_bytes_; }
   const std::string& pci_bus_id() const { return pci_bus_id_; }
 
-  // Queue their work, like launches.
+  // These functions queue their work, like launches.
   void copy(runtime::Address to, runtime::Address from, size_t bytes) const;
 
-  // Returns the time, in milliseconds, between events before and after the work that `queue` queues.
-  // `meanwhile` runs on the host after everything has been queued, and is not timed. Throws TimeoutError if
-  // the GPU is not done after a minute.
+  // Measures the work that `queue` queues, with an event before and an event after the work, and returns the
+  // time in milliseconds. `meanwhile` runs on the host after everything has been queued, and is not timed.
+  // Throws TimeoutError if the GPU is not done after a minute.
   double milliseconds(
       const std::function<void()>& queue, const std::function<void()>& meanwhile = [] {}) const;
 
@@ -47,8 +47,8 @@ class Gpu {
   std::string pci_bus_id_;
 };
 
-// Launches that are recorded once and replayed, so that the host's work, including every check and tensor
-// map, is not timed.
+// Launches that are recorded once and then replayed, so that the work on the host, such as checking arguments
+// and encoding tensor maps, is not timed.
 class Graph {
  public:
   // Records what `record` launches on the device of `gpu`; nothing runs yet.

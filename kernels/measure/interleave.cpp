@@ -61,8 +61,8 @@ Method::Data Method::make_data(const Problem& problem, size_t sets) {
   return data;
 }
 
-// A contender that cannot be prepared is left out, and its entry records why; a kernel that hangs ends the
-// run.
+// Prepares the contenders. A contender that cannot be prepared is left out, and its entry records the reason.
+// A kernel that hangs ends the run.
 std::vector<Method::Lane> Method::prepare(const Problem& problem, const Data& data,
                                           std::span<const std::unique_ptr<Contender>> contenders,
                                           std::vector<Entry>& entries) {
@@ -102,7 +102,7 @@ void Method::check(const Problem& problem, const Data& data, std::vector<Lane>& 
   const Rows* truth = nullptr;
   rows.reserve(lanes.size());
   for (Lane& lane : lanes) {
-    gpu_.device().fill(memory.address, 0xff, memory.bytes);  // a NaN in every floating type
+    gpu_.device().fill(memory.address, 0xff, memory.bytes);  // a NaN in every floating-point type
     Entry& entry = entries[lane.entry];
     try {
       lane.contender->launch(0);
@@ -125,9 +125,10 @@ void Method::check(const Problem& problem, const Data& data, std::vector<Lane>& 
   }
 }
 
-// Records the bursts. All contenders have the same number of launches, which fills the time for the fastest
-// one, and are recorded in the same way. A contender that times itself runs once in advance, so that its
-// preparation for bursts of this length does not slow down the first round.
+// Records the bursts. All contenders have the same number of launches per burst, so that the burst of the
+// fastest contender has the minimum duration, and their launches are recorded in the same way. A contender
+// that times itself runs once in advance, so that its preparations for bursts of this length do not slow down
+// the first round.
 void Method::make_bursts(std::vector<Lane>& lanes, size_t sets, ShapeResult& result) {
   double fastest = INFINITY;
   auto each = [&](auto&& step) {
@@ -170,7 +171,7 @@ void Method::warm_up(const std::vector<Lane>& lanes, Clock::time_point deadline)
     for (const Lane& lane : lanes) {
       try {
         lane.run([] {});
-      } catch (const ContenderError&) {  // this will show in the rounds
+      } catch (const ContenderError&) {  // the failure will recur in the rounds, which report it
       }
     }
 }
@@ -185,7 +186,7 @@ Sample Method::burst(const Lane& lane, Regime regime, bool warm) {
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(options_.rest_milliseconds));
   }
   Sample sample;
-  // NVML is read halfway through the burst, when clock and power are those of the burst.
+  // Reads NVML halfway through the burst, when clock and power have the values of the burst.
   sample.microseconds = lane.run([&] {
     if (!nvml_) return;
     const double half = lane.estimate * static_cast<double>(lane.launches) / 2;
@@ -215,7 +216,8 @@ void Method::run_rounds(const std::vector<Lane>& lanes, ShapeResult& result, Clo
 }
 
 // Measures energy. The counter changes every few tens of milliseconds, so the power is computed from the
-// difference between two readings. The first is taken after a third of the time, when the clock has settled.
+// difference between two readings. The first reading is taken after a third of the time, when the clock has
+// settled.
 void Method::measure_energy(const std::vector<Lane>& lanes, ShapeResult& result) {
   if (!nvml_) throw Error("the energy of a product is measured with NVML, which is not available");
   for (const Lane& lane : lanes) {

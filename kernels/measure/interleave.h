@@ -1,5 +1,5 @@
-// The method of the benchmark. For each shape, all contenders run on the same data in one process, their
-// bursts are in random order in each round, and each result is checked.
+// Implements the benchmark's method of measurement. For each shape, all contenders run on the same data, in
+// random order in each round, and each result is checked.
 #pragma once
 
 #include <chrono>
@@ -17,20 +17,21 @@ struct MethodOptions {
   int rounds = 30;
   double burst_milliseconds = 20;  // the minimum for a burst
   int least_launches = 20;         // the minimum for a burst
-  double warm_up_seconds = 3;      // for the `sustained` regime, per shape
-  double rest_milliseconds = 300;  // for the `cool` regime, before each burst
-  uint64_t seed = 0;               // determines data and order
-  int checked_elements = 200;      // per result, against float64
-  bool compares_rows = true;       // whether each result is compared with the reference's, up to 64 MiB
-  double energy_seconds = 0;       // how long each contender runs after the rounds to measure its energy; 0
-                                   // skips this
+  double warm_up_seconds = 3;      // per shape, in the `sustained` regime
+  double rest_milliseconds = 300;  // before each burst, in the `cool` regime
+  uint64_t seed = 0;               // determines the data and the order
+  int checked_elements = 200;      // number per result that is compared with float64
+  bool compares_rows = true;  // whether up to 64 MiB of each result are compared with the reference's result
+  double energy_seconds = 0;  // how long each contender runs after the rounds to measure its energy; 0: not
+                              // measured
 };
 
 using Clock = std::chrono::steady_clock;
 
 using command::interleave;
 
-// Returns how many buffer sets together are at least three times the L2, from 2 to 256; 1 for a warm shape.
+// Returns the number of buffer sets that together are at least three times as large as L2, clamped to 2 to
+// 256; 1 for a warm shape.
 size_t set_count(const Problem& problem, bool warm, size_t l2_bytes);
 
 class Method {
@@ -40,8 +41,9 @@ class Method {
       : gpu_(gpu), nvml_(nvml), options_(options) {}
 
   // Times `contenders` on a problem, with one result for each regime. `reference` names the contender that
-  // the others are compared with. After `deadline` the rounds end. Each entry records what its contender does
-  // not support or computes wrongly. Throws Error if the GPU fails, and TimeoutError if a kernel hangs.
+  // the others are compared with. The rounds end when `deadline` has passed. If a contender does not support
+  // the problem or computes a wrong result, its entry records this. Throws Error if the GPU fails, and
+  // TimeoutError if a kernel hangs.
   std::vector<ShapeResult> measure(const Case& what, std::span<const Regime> regimes,
                                    std::span<const std::unique_ptr<Contender>> contenders,
                                    const std::string& reference, Clock::time_point deadline);
@@ -67,7 +69,7 @@ class Method {
   const Nvml* nvml_;
   MethodOptions options_;
   std::map<DType, std::unique_ptr<RandomBlock>> blocks_;
-  runtime::Buffer flushed_;  // twice the size of the L2; overwriting it empties the L2
+  runtime::Buffer flushed_;  // twice the size of L2, so that overwriting it evicts everything else
 };
 
 }  // namespace ptxbuilder::bench

@@ -1,4 +1,4 @@
-// The matrices that a problem reads and writes, and their memory on the device.
+// Describes the matrices that a problem reads and writes, and their memory on the device.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::bench {
 
-// A matrix whose rows have `columns` elements, and begin `stride` elements apart.
+// A matrix with rows of `columns` elements that begin `stride` elements apart.
 struct Matrix {
-  const char* name;  // its name in messages: "D"
+  const char* name;  // its name in messages, such as "D"
   DType type;
   int64_t rows, columns, stride;
 
@@ -19,7 +19,7 @@ struct Matrix {
   int64_t bytes() const { return elements() * size_of(type); }
 };
 
-// A copy of every input of a problem, in the order of inputs(), and memory for the output.
+// Copies of all inputs of a problem, in the order of inputs(), and memory for the output.
 struct BufferSet {
   std::vector<runtime::View> inputs;
   runtime::View output;

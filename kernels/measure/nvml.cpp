@@ -29,7 +29,7 @@ constexpr int kValueTypeUnsignedInt = 1;  // NVML_VALUE_TYPE_UNSIGNED_INT
 
 }  // namespace
 
-// NVML's entry points, which return 0 for success. Those that may be missing are null.
+// NVML's entry points, which return 0 for success. An optional entry point that NVML lacks is null.
 struct Nvml::Library {
   explicit Library(const std::string& path) : handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     if (!handle) {
@@ -59,7 +59,7 @@ struct Nvml::Library {
     function = reinterpret_cast<Function*>(dlsym(handle, name));
   }
 
-  void* handle;  // remains open, like libcuda
+  void* handle;  // remains open, as libcuda does
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
   int (*device_by_pci_bus_id)(const char*, DeviceHandle**) = nullptr;
@@ -74,8 +74,8 @@ struct Nvml::Library {
 };
 
 std::string limit_names(uint64_t limits) {
-  // The reasons and their names (NVML API Reference, "NvmlClocksEventReasons"). Bit 0 means an idle GPU,
-  // which is irrelevant to a burst.
+  // The reasons and their names (NVML API Reference, "NvmlClocksEventReasons"). Bit 0 is omitted: it means
+  // that the GPU is idle.
   constexpr std::pair<uint64_t, const char*> kNames[] = {{0x2, "application clocks"},
                                                          {0x4, "power cap"},
                                                          {0x8, "hardware slowdown"},
@@ -116,7 +116,7 @@ Telemetry Nvml::sample() const {
                        power.result == 0 && power.value_type == kValueTypeUnsignedInt;
   if (instant)
     t.watts = power.value.as_unsigned * 1e-3;
-  else if (library_->power && library_->power(device_, &number) == 0)  // on some GPUs this is the mean over a
+  else if (library_->power && library_->power(device_, &number) == 0)  // some GPUs return the mean over a
                                                                        // second
     t.watts = number * 1e-3;
   if (library_->temperature && library_->temperature(device_, kTemperatureGpu, &number) == 0)

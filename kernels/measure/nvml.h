@@ -1,4 +1,4 @@
-// The GPU's clock, power and temperature, from NVML. NVML is optional, and is searched for at run time.
+// Reads the GPU's clock, power and temperature from NVML. NVML is optional, and is searched for at run time.
 #pragma once
 
 #include <chrono>
@@ -10,10 +10,10 @@
 
 namespace ptxbuilder::bench {
 
-// NVML's values at one moment; a value that NVML does not provide is 0.
+// Values that NVML reports at one point in time; a value that NVML does not provide is 0.
 struct Telemetry {
   double sm_mhz = 0, watts = 0, celsius = 0;
-  uint64_t limits = 0;  // NVML's clocks event reasons
+  uint64_t limits = 0;  // what limits the clock: NVML's clocks event reasons
 };
 
 // Returns the names of limits, such as "power cap, thermal slowdown (software)", or "" if nothing limits the
@@ -22,17 +22,17 @@ std::string limit_names(uint64_t limits);
 
 class Nvml {
  public:
-  // Opens the counters of the GPU at a PCI bus, such as "0000:1B:00.0". Throws Error that says why they are
-  // not available.
+  // Opens the counters of the GPU with a PCI bus ID such as "0000:1B:00.0". If they are not available, throws
+  // an Error that states the reason.
   explicit Nvml(const std::string& pci_bus_id, const std::string& library = "libnvidia-ml.so.1");
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
   Telemetry sample() const;
-  std::string driver_version() const;  // "580.65.06"; "" if NVML does not provide it
+  std::string driver_version() const;  // for example "580.65.06"; "" if NVML does not provide it
   double power_limit_watts() const;    // 0 if NVML does not provide it
-  double joules() const;               // since the driver was loaded; 0 if NVML does not provide it
+  double joules() const;               // energy since the driver was loaded; 0 if NVML does not provide it
 
  private:
   struct Library;
@@ -40,8 +40,8 @@ class Nvml {
   struct DeviceHandle* device_ = nullptr;
 };
 
-// Measures the power as the slope of an energy counter, between the first and the last change that is
-// observed; the counter changes every few tens of milliseconds.
+// Measures power as the slope of an energy counter between the first and the last change of the counter that
+// is observed. The counter changes every few tens of milliseconds.
 class EnergyMeter {
  public:
   using Clock = std::chrono::steady_clock;

@@ -1,4 +1,4 @@
-// Turns a problem of the benchmark into an operation of the project's matrix product.
+// Converts a problem of the benchmark to an operation of the project's matrix product.
 #pragma once
 
 #include "kernels/gemm/config.h"

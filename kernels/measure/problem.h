@@ -1,4 +1,4 @@
-// A matrix product that the contenders of the benchmark compute.
+// A matrix product that the contenders in the benchmark compute.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 namespace ptxbuilder::bench {
 
 // D[m,n] = sum_k A[m,k] B[n,k], with f32 accumulation (s32 for integers). D is row-major. A is stored as m
-// rows of k elements (k-major) or as k rows of m, and B as n rows of k (k-major) or as k rows of n.
+// rows of k elements (k-major) or as k rows of m elements. B is stored as n rows of k elements (k-major) or
+// as k rows of n elements.
 struct GemmProblem {
   static constexpr char kKind[] = "matrix products";
 
@@ -19,8 +20,8 @@ struct GemmProblem {
   bool a_k_major = true, b_k_major = true;
   bool fast_accumulation = true;  // for e4m3 and e5m2; ignored for other types
 
-  // Return the number of stored rows, the elements of a row, and the elements from one row to the next. Rows
-  // begin at multiples of 16 bytes, as TMA requires.
+  // These functions return the number of stored rows, the elements of a row, and the stride between rows in
+  // elements. Rows begin at multiples of 16 bytes, as TMA requires.
   int64_t a_rows() const { return a_k_major ? m : k; }
   int64_t a_columns() const { return a_k_major ? k : m; }
   int64_t b_rows() const { return b_k_major ? n : k; }
@@ -28,7 +29,7 @@ struct GemmProblem {
   int64_t lda() const { return padded(a_columns(), a); }
   int64_t ldb() const { return padded(b_columns(), b); }
   int64_t ldd() const { return padded(n, d); }
-  // Returns how many of D's first columns fill whole units of 16 bytes, since TMA stores only whole units.
+  // Returns the number of D's columns that TMA can store: the columns that fill complete units of 16 bytes.
   int64_t d_columns_by_tma() const { return n * size_of(d) / 16 * 16 / size_of(d); }
 
   std::vector<Matrix> inputs() const {
@@ -36,7 +37,7 @@ struct GemmProblem {
   }
   Matrix output() const { return {"D", d, m, n, ldd()}; }
 
-  // The matrices, with their names and with the strides that are given above.
+  // The memory of the matrices.
   struct Set {
     runtime::View a, b, d;
   };
@@ -46,12 +47,12 @@ struct GemmProblem {
     return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
 
-  // Returns the letters with which cuBLAS is called for row-major data. TN means that both operands are
-  // k-major. NN is A[m,k] times B[k,n], like torch.matmul(A, B) with contiguous tensors. A T as the second
-  // letter means that A is stored as [k,m].
+  // Returns the transposition letters that cuBLAS uses for row-major data. TN means that both operands are
+  // k-major. NN is A[m,k] times B[k,n], like torch.matmul(A, B) with contiguous tensors. A second letter T
+  // means that A is stored as [k,m].
   std::string layout() const;
-  void set_layout(const std::string& letters);  // throws Error that lists the four layouts
-  void accumulate_slowly();                     // throws Error for a type without fast accumulation
+  void set_layout(const std::string& letters);  // throws an Error that lists the four layouts
+  void accumulate_slowly();                     // throws Error if the types have no fast accumulation
 
   bool operator==(const GemmProblem&) const = default;
 
@@ -62,12 +63,13 @@ struct GemmProblem {
   }
 };
 
-// Returns the default type of D: the type of A and B, except for f32 for tf32, s32 for s8, and bf16 for e4m3
-// and e5m2.
+// Returns the default type of D. It is f32 for tf32, s32 for s8, bf16 for e4m3 and e5m2, and otherwise the
+// type of A and B.
 DType usual_output(DType input);
 
-std::string size_text(const GemmProblem& problem);  // "4096x4096x8192": m x n x k
-std::string type_text(const GemmProblem& problem);  // "bf16 -> bf16 TN", "e4m3 -> bf16 TN, fast accumulation"
-Axis axis_of(const GemmProblem& problem);           // over k
+std::string size_text(const GemmProblem& problem);  // returns m x n x k, for example "4096x4096x8192"
+std::string type_text(const GemmProblem& problem);  // returns, for example, "bf16 -> bf16 TN" or "e4m3 ->
+                                                    // bf16 TN, fast accumulation"
+Axis axis_of(const GemmProblem& problem);           // the axis is k
 
 }  // namespace ptxbuilder::bench

@@ -7,7 +7,8 @@
 
 namespace ptxbuilder::bench {
 
-// Return a JSON object with the problem's sizes, with its types and layout, and with both, respectively.
+// These functions return a JSON object with the problem's sizes, with its types and layout, and with all of
+// these, respectively.
 std::string size_json(const Problem& problem);
 std::string type_json(const Problem& problem);
 std::string problem_json(const Problem& problem);

@@ -32,8 +32,8 @@ RandomBlock::RandomBlock(const Gpu& gpu, DType type, uint64_t seed)
 }
 
 RandomContents::RandomContents(size_t count, std::mt19937_64& random) : count_(count) {
-  // Runs have a quarter to half of the block's numbers, at offsets in steps of 16 elements, which are
-  // efficient to copy.
+  // A run has a quarter to half of the block's numbers. Offsets are multiples of 16 elements, so that copies
+  // are efficient.
   constexpr size_t kStep = 16, kLeast = RandomBlock::kCount / 4, kMost = RandomBlock::kCount / 2;
   std::uniform_int_distribution<size_t> lengths(kLeast / kStep, kMost / kStep);
   std::uniform_int_distribution<size_t> sources(0, (RandomBlock::kCount - kMost) / kStep);

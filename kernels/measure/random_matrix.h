@@ -1,5 +1,5 @@
-// Matrices of random numbers, which are generated once on the host and distributed over buffers of any size
-// on the GPU.
+// Creates matrices of random numbers. The numbers are generated once on the host, and copied to buffers of
+// any size on the GPU.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace ptxbuilder::bench {
 
-// A block of 2^22 numbers of one type, with the bits that the GPU uses and the values that they represent.
-// They are N(0,1); for e4m3, e5m2 and s8 they are scaled so that the largest is the type's greatest number,
-// and for tf32 they are rounded to ten mantissa bits.
+// A block of 2^22 random numbers of one type: the bits that the GPU uses, and the values that the bits
+// represent. The distribution is N(0,1). For e4m3, e5m2 and s8, the numbers are scaled so that the largest is
+// the type's greatest number; for tf32, they are rounded to ten mantissa bits.
 class RandomBlock {
  public:
   static constexpr size_t kCount = size_t{1} << 22;
@@ -31,13 +31,13 @@ class RandomBlock {
   runtime::Buffer buffer_;
 };
 
-// The contents of a buffer, as runs of the block's numbers at offsets that a seed shuffles. No two rows are
-// alike, and the host knows each element without a copy.
+// The contents of a buffer, which consist of runs of the block's numbers at offsets that a seed determines.
+// No two rows are equal, and each element can be computed on the host without a copy of the buffer.
 class RandomContents {
  public:
   RandomContents(size_t count, std::mt19937_64& random);
 
-  // Queues the copies; `to` must have room for the contents.
+  // Queues copies that write the contents to `to`.
   void write(const Gpu& gpu, const RandomBlock& block, runtime::Address to) const;
   double value(const RandomBlock& block, size_t i) const;
 

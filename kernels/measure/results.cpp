@@ -9,7 +9,7 @@
 namespace ptxbuilder::bench {
 namespace {
 
-constexpr uint64_t kBootstrapSeed = 1;  // constant, so that the same data yield the same interval
+constexpr uint64_t kBootstrapSeed = 1;  // constant, so that the same data give the same interval
 constexpr double kClockSpread = 1.02;
 
 std::vector<double> telemetry(const ShapeResult& result, const Entry& entry, double Telemetry::*member) {
@@ -75,13 +75,13 @@ EntrySummary summary(const ShapeResult& result, const Entry& entry, const std::s
 
 namespace {
 
-// Scores the contenders for which `takes_part` is true, relative to the contender that each shape is compared
-// with.
+// Scores the contenders for which `takes_part` returns true. For each shape, they are compared with the
+// contender that `opponent` returns.
 std::vector<Score> scores(const RunResult& run, const std::function<bool(const Entry&)>& takes_part,
                           const std::function<std::string(const ShapeResult&)>& opponent) {
   std::vector<Score> all;
-  std::vector<std::map<std::string, std::vector<Weighted>>> ratios;  // indexed with the group; "" for all
-                                                                     // shapes
+  std::vector<std::map<std::string, std::vector<Weighted>>> ratios;  // indexed by contender, then by group;
+                                                                     // "" for all shapes
   for (const ShapeResult& result : run.results) {
     const std::string other = opponent(result);
     for (const Entry& entry : result.entries) {

@@ -1,4 +1,4 @@
-// The results of a run of the benchmark: the times of each contender for each shape, by round.
+// The results of a benchmark run: the times of each contender for each shape and round.
 #pragma once
 
 #include <map>
@@ -12,8 +12,9 @@
 
 namespace ptxbuilder::bench {
 
-// sustained: bursts follow each other, and the card gets as hot as it can. cool: before each burst the card
-// pauses and, unless the shape is warm, its L2 is overwritten.
+// The thermal state of the card. In `sustained`, bursts follow each other without a pause, so that the card
+// reaches its highest temperature. In `cool`, the card rests before each burst and, unless the shape is warm,
+// its L2 is overwritten.
 enum class Regime : uint8_t { sustained, cool };
 std::string_view name(Regime regime);
 
@@ -25,9 +26,9 @@ struct Sample {
 struct Entry {
   std::string contender, configuration;
   bool ours = false;
-  bool step = false;            // whether it is one of our kernels that lead up to the matrix product
-  std::string left_out;         // why it was not timed; "" if it was
-  std::string wrong;            // what is wrong with its result; "" if nothing is
+  bool step = false;            // whether the contender is a step towards our matrix product
+  std::string left_out;         // the reason why the contender was not timed; "" if it was
+  std::string wrong;            // what is wrong with the result; "" if nothing is
   std::vector<Sample> samples;  // one for each round
   double joules = 0;            // energy per product; 0 if not measured
 
@@ -36,25 +37,25 @@ struct Entry {
 
 struct ShapeResult : Case {
   Regime regime = Regime::sustained;
-  size_t sets = 0, launches = 0;  // number of buffer sets; least number of launches in a burst
+  size_t sets = 0, launches = 0;  // number of buffer sets, and least number of launches in a burst
   size_t reference_rows = 0;      // rows of the output that are compared in full between contenders
-  std::vector<Entry> entries;     // the reference comes last, if there is one
+  std::vector<Entry> entries;     // the reference is last, if there is one
 };
 
-// Returns the rounds in which the clocks of all contenders were within 2 % of each other. Returns all rounds
-// if these are fewer than half, for example because a contender draws more power than another, or if the
-// clocks are not known.
+// Returns the rounds in which the clocks of all contenders were within 2 % of each other. If fewer than half
+// of the rounds qualify, for example because a contender draws more power than another, or if the clocks are
+// not known, returns all rounds.
 std::vector<size_t> counted_rounds(const ShapeResult& result);
 // Returns the times of counted_rounds().
 std::vector<double> counted_times(const ShapeResult& result, const Entry& entry);
 
-// Returns the entry of `contender` if its times count, and null otherwise.
+// Returns the entry of `contender` if the entry's times count, otherwise null.
 const Entry* counting_entry(const ShapeResult& result, const std::string& contender);
 
 struct EntrySummary {
   double microseconds, low_quartile, high_quartile;
   double tflops;
-  double flops_per_clock;  // per clock and SM; 0 if the clock is not known
+  double flops_per_clock;  // per clock cycle and SM; 0 if the clock is not known
   double sm_mhz, watts, celsius;
   uint64_t limits;             // limits that were active in any burst
   std::optional<Ratio> ratio;  // relative to the reference: above 1 means that this contender is faster;
@@ -64,13 +65,13 @@ struct EntrySummary {
 EntrySummary summary(const ShapeResult& result, const Entry& entry, const std::string& reference,
                      int multiprocessors);
 
-// The weighted geometric mean of a contender's ratios to the reference, or to another contender, over the
-// shapes for which both count.
+// A contender's score: the weighted geometric mean of its ratios to the reference, or to another contender.
+// The mean is over the shapes for which the times of both contenders count.
 struct Score {
   std::string contender;
   Regime regime;
   double mean = 0, weight = 0;
-  size_t shapes = 0, of_shapes = 0;  // number of shapes that count; number of shapes that were run
+  size_t shapes = 0, of_shapes = 0;  // number of shapes that count, and number of shapes that were run
   std::map<Verdict, size_t> verdicts;
   std::map<std::string, double> groups;  // the mean of each group of shapes
   double worst = 0;                      // the lowest ratio
@@ -79,8 +80,8 @@ struct Score {
 };
 
 struct RunResult {
-  std::map<std::string, std::string> environment;  // "device", "driver", "cublaslt", "date", ...
-  std::vector<std::string> method;                 // the description of the method, in sentences
+  std::map<std::string, std::string> environment;  // indexed by "device", "driver", "cublaslt", "date", ...
+  std::vector<std::string> method;                 // sentences that describe the method
   std::string title = "Matrix products";           // title of the report
   // The name of a contender, or kFastestPeer, or "" if there is no reference.
   std::string reference;
@@ -91,11 +92,11 @@ struct RunResult {
 
 // If the reference has this name, each shape has its own reference: the fastest peer for that shape.
 inline constexpr char kFastestPeer[] = "the fastest peer";
-// Returns the contender that a shape's ratios are relative to, or "" if there is none.
+// Returns the contender to which a shape's ratios are relative, or "" if there is none.
 std::string reference_of(const RunResult& run, const ShapeResult& result);
 
-// Returns why the reference was not timed for any shape, which is the reason given for the first shape.
-// Returns "" if it was timed for a shape, or if there is no reference.
+// If the reference was not timed for any shape, returns the reason that is recorded for the first shape.
+// Returns "" if the reference was timed for a shape, or if there is no reference.
 std::string absence_of_reference(const RunResult& run);
 
 // Scores every contender except the reference; if the reference is the fastest peer, scores only our

@@ -1,4 +1,4 @@
-// Measures several contenders fairly: in rounds, so that all run at the same clock and temperature.
+// Measures several contenders in rounds, so that all of them run at the same clock and temperature.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace ptxbuilder::command {
 
-// Calls `measure` once in each round for each of `contenders`, in an order that the seed determines. Returns
-// the samples, by contender and round. Ends early, after a complete round and at least five rounds, once
+// Calls `measure` once per round for each contender, in an order that the seed determines. Returns the
+// samples, indexed by contender and round. Ends early, after a complete round and at least five rounds, once
 // `stop` returns true.
 template <class Measure, class Stop>
 auto interleave(size_t contenders, int rounds, uint64_t seed, const Measure& measure, const Stop& stop) {

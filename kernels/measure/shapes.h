@@ -1,4 +1,4 @@
-// The products that the benchmark runs, with their weights in its score.
+// The products that the benchmark runs, and their weights in its score.
 #pragma once
 
 #include <algorithm>
@@ -18,35 +18,35 @@ struct Shape {
   bool warm = false;  // as in Case
 };
 
-// A set of shapes, with the types that they are run in.
+// A set of shapes, and the element types that their matrices have.
 struct ShapeSet {
   std::string name;
   std::string help;
   GemmProblem types;  // m, n and k are not set
   std::vector<Shape> shapes;
-  bool steps = false;  // whether the kernels that lead up to the matrix product take part
-  // Draws `count` shapes with a seed, in a set that has no shapes of its own.
+  bool steps = false;  // whether the steps towards the matrix product take part
+  // Draws `count` random shapes; set if the set has no fixed shapes.
   std::function<std::vector<Shape>(uint64_t seed, int count)> draw = nullptr;
 };
 
 // Returns the sets:
-// - bf16: all groups, whose weights sum to 100.
+// - bf16: all groups of shapes; their weights sum to 100.
 // - fp8: e4m3, without the groups seed and odd; the weights sum to 83.
-// - seed: 7296 x 256 x K in f16 to f32, cold and warm, each with a weight of 1.
+// - seed: 7296 x 256 x K with f16 operands and f32 results, cold and warm, each with a weight of 1.
 // - drawn, fit, deep and fit-deep: bf16, drawn with a seed (drawn_shapes.h).
 std::span<const ShapeSet> shape_sets();
-const ShapeSet& shape_set(const std::string& name);  // throws Error that lists the names
+const ShapeSet& shape_set(const std::string& name);  // throws an Error that lists the names
 
-// Returns the shapes of the given groups in the set's order, or all shapes if no group is given. Throws Error
-// that lists the groups.
+// Returns the shapes of the given groups in the set's order, or all shapes if no group is given. If a group
+// does not exist, throws an Error that lists the groups.
 std::vector<Shape> shapes_of(const ShapeSet& set, std::span<const std::string> groups);
 
-// Throws Error if a group is not known.
+// Throws Error if one of `groups` is not in `known`.
 void check_groups(const std::string& set, const std::vector<std::string>& known,
                   std::span<const std::string> groups);
 
-// Does the same for any type with a `group`, such as Shape and Case. Messages use `set` as the name of the
-// set.
+// Works like shapes_of() for a list of any type with a member `group`, such as Shape or Case. `set` is the
+// set's name in messages.
 template <class Shapes>
 Shapes of_groups(const std::string& set, const Shapes& shapes, std::span<const std::string> groups) {
   std::vector<std::string> known;
@@ -60,12 +60,13 @@ Shapes of_groups(const std::string& set, const Shapes& shapes, std::span<const s
   return chosen;
 }
 
-// Return the problem of a shape with the types of another problem, and as a case of the benchmark.
+// These functions return the problem that has a shape and the types of another problem: problem_of() as a
+// problem, and case_of() as a case of the benchmark.
 GemmProblem problem_of(const GemmProblem& types, const Shape& shape);
 Case case_of(const GemmProblem& types, const Shape& shape);
 
-// Parses "4096x4096x8192", "4096x4096x8192:2.5" with a weight, or "4096x4096x8192:2.5:warm". Throws Error
-// that shows the form.
+// Parses "4096x4096x8192", "4096x4096x8192:2.5" with a weight, or "4096x4096x8192:2.5:warm". If the text is
+// not valid, throws an Error that shows the form.
 Shape parse_shape(const std::string& text);
 
 }  // namespace ptxbuilder::bench
