@@ -1,6 +1,6 @@
-"""Compares attention, forward and backward, with the fastest of other libraries, in bf16: TFLOP/s of each pass, and the errors of its
-results and gradients compared with float32. The others are PyTorch's backends, and FlashAttention's CuTe kernels if they can be imported
-(scripts/peers/get fetches them).
+"""Compares attention, forward and backward, in bf16, with the fastest of the other libraries: the TFLOP/s of each pass, and the errors of
+results and gradients relative to float32. The other libraries are PyTorch's backends, and FlashAttention's CuTe kernels if they can be
+imported (scripts/peers/get fetches them).
 
   attention.py [--small]   16,384 tokens, 32 heads of 64, 16 of 128 or 8 of 256; --small on the emulator
 """
@@ -45,7 +45,7 @@ def error(got, expected):
 
 
 def errors(way, shape, causal):
-    """Returns the greatest of the errors of O, dQ, dK and dV."""
+    """Returns the greatest error of O, dQ, dK and dV."""
     torch.manual_seed(20)
     q, k, v, grad = (torch.randn(shape, device=place).bfloat16() for _ in range(4))
     found = []
@@ -64,7 +64,7 @@ ways = {"ptxbuilder": ours, **{str(x).rpartition(".")[2].removesuffix("_ATTENTIO
 if not is_small and importlib.util.find_spec("flash_attn") and importlib.util.find_spec("flash_attn.cute"):
     from flash_attn.cute import flash_attn_func
     ways["flash_attn.cute"] = by_cute
-PASSES = {"forward": 4, "backward": 10, "both": 14}  # floating-point operations of each product of rows, keys and columns
+PASSES = {"forward": 4, "backward": 10, "both": 14}  # floating-point operations for each combination of a row, a key and a column
 ratios, rows = {name: [] for name in PASSES}, []
 for depth in (32,) if is_small else (64, 128, 256):
     for causal in (False, True):
@@ -72,7 +72,7 @@ for depth in (32,) if is_small else (64, 128, 256):
         for name, way in ways.items():
             try:
                 found = errors(way, (1, 32 if is_small else 1024, 2, depth), causal)
-            except Exception as why:  # noqa: BLE001  any exception with which a library refuses a width
+            except Exception as why:  # noqa: BLE001 a library may raise any exception for a width that it does not support
                 print(f"{at}: {name} is left out: {str(why).splitlines()[0]}")
                 continue
             able[name] = way

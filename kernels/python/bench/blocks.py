@@ -1,10 +1,10 @@
-"""Compares pb.scaled_mm with torch.nn.functional.scaled_mm for e4m3 with block scales, 1x128 for A, and 128x128 or 1x128 for B. The two
-alternate as captured graphs, so that only the GPU's time is measured. Then rows in groups are measured, in place and gathered.
+"""Compares pb.scaled_mm with torch.nn.functional.scaled_mm for e4m3 with block scales: 1x128 for A, and 128x128 or 1x128 for B. The calls
+alternate and are captured as graphs, so that only the GPU's time is measured. Then groups of rows are measured, in place and gathered.
 
   blocks.py [--drawn N] [--seed S] [--rounds N] [--random N] [--small]
 
-There are seven named shapes and N random ones. With --random, this many small products, dense and in groups, are first compared with
-float64 and with a second run.
+There are seven named shapes and N random shapes. --random is the number of small products, dense and in groups, that are first compared
+with float64 and with a second run.
 """
 import statistics
 
@@ -32,7 +32,8 @@ def up(x, to=128):
 
 
 def spread(x, rows, columns):
-    """Expands scales [rows, columns in blocks], or [rows in blocks, ...], to a matrix."""
+    """Expands scales to a matrix [rows, columns]. The scales have one column for every 128 columns, and one row for each row or for every
+    128 rows."""
     x = x.repeat_interleave(128, 1)[:, :columns].double()
     return x if x.shape[0] == rows else x.repeat_interleave(128, 0)[:rows]
 
@@ -42,7 +43,7 @@ def drawn(draw):
 
 
 def dense(m, n, k, of_blocks):
-    """Returns A, B, their scales in PyTorch's form, and the exact product of the first rows."""
+    """Returns A, B, their scales in PyTorch's layout, and the exact product of the first rows."""
     a, b, of_a = e4m3(m, k), e4m3(n, k), scales(up(k), m).t()
     if of_blocks:
         of_b = scales(up(n), up(up(k), 4) * 4).t()
@@ -55,7 +56,7 @@ def dense(m, n, k, of_blocks):
 
 
 def grouped(groups, m, n, k, of_blocks=True):
-    """Returns a product in groups: the arguments of pb.matmul(), and the exact product of the first rows."""
+    """Returns the arguments of pb.matmul() for a product in groups, and the exact product of the first rows."""
     ends = sorted(draw.randint(0, m) for _ in range(groups - 1)) + [m]
     a, b, of_a, of_b = e4m3(m, k), e4m3(groups, n, k), scales(up(k), m), scales(groups, *((up(n), up(k)) if of_blocks else (up(k), n)))
     some = min(m, 256)

@@ -1,6 +1,7 @@
-"""Measures the host's cost of a call, in microseconds, if everything is known and the GPU keeps up, with matrices of 64 x 64.
+"""Measures the host's cost of a call, in microseconds, with matrices of 64 x 64. All kernels are already compiled, and the GPU keeps up
+with the host.
 
-  calls.py [PTXB_H]   PTXB_H is the folder of ptxb.h (default: kernels/c), with which the call from C is measured too (needs cc)
+  calls.py [PTXB_H] PTXB_H is the folder of ptxb.h (default: kernels/c), for measuring the call from C, which needs cc
 """
 import ctypes
 import glob

@@ -1,9 +1,9 @@
-"""Compares pb.conv2d with torch.nn.functional.conv2d with channels last (cuDNN, the best of its algorithms) for the distinct convolutions
-of ResNet-50 and two of a U-Net, in f16, in alternation.
+"""Compares pb.conv2d with torch.nn.functional.conv2d with channels last (cuDNN, with its best algorithm), for the distinct convolutions of
+ResNet-50 and two convolutions of a U-Net. Everything is f16, and the calls alternate.
 
   convolution.py [--batch N] [--rounds R] [--only WORD] [--gradients] [--small]
 
-All results are compared with float64 on a part of the images. The ratio is cuDNN's time divided by ours, and the last lines have geometric
+The results for a part of the images are compared with float64. The ratio is cuDNN's time divided by ours, and the last lines have geometric
 means.
 """
 import argparse
@@ -14,7 +14,7 @@ import torch
 import ptxbuilder as pb
 import timing
 
-# Each has a name, channels, lines and pixels, filters, taps, and a stride.
+# Each convolution has a name, channels, the number of lines and of pixels, filters, the number of taps in each direction, and a stride.
 RESNET50 = (("conv1", 3, 224, 64, 7, 2),
             ("conv2 reduce", 64, 56, 64, 1, 1), ("conv2 3x3", 64, 56, 64, 3, 1), ("conv2 expand", 64, 56, 256, 1, 1),
             ("conv2 reduce again", 256, 56, 64, 1, 1),
@@ -52,7 +52,7 @@ print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.
 
 
 def calls_of(x, w, stride, padding):
-    """Returns what is measured, by name, and the results of each to compare."""
+    """Returns the calls to measure by name, with the results to compare."""
     if not given.gradients:
         return {"": (lambda: pb.conv2d(x, w, stride=stride, padding=padding),
                      lambda: torch.nn.functional.conv2d(x, w, stride=stride, padding=padding))}
@@ -79,7 +79,7 @@ for network, layers in (("ResNet-50", RESNET50), ("U-Net", UNET)):
         padding = taps // 2
         for which, (ours, theirs) in calls_of(x, w, stride, padding).items():
             if which == " of x" and name == "conv1":
-                continue  # nobody asks for the gradient of photographs
+                continue  # the gradient of the input images is not needed
             took = timing.device({"ours": ours, "cuDNN": theirs}, rounds=given.rounds)
             if which:
                 exact = theirs().double()

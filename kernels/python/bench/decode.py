@@ -1,12 +1,12 @@
 """Compares decoding over caches with PyTorch's attention and, if they are installed (scripts/peers/get), with FlashAttention's CuTe kernels
-and FlashInfer: one query of each sequence, in alternation, with a cold L2.
+and FlashInfer. Each sequence has one query; the calls alternate, with a cold L2.
 
   decode.py [--sets NAME,...] [--shapes BATCH:HEADS:KEY_HEADS:COLUMNS:KEYS,... [--pages N,...] [--ragged] [--e4m3]] [--rounds N] [--check]
 
-TB/s of keys and values, and parts of the rate of a kernel of ours that only reads. A page of 0 is a cache in one piece. Ragged lengths
-are drawn by a seed from a long tail, up to KEYS. Caches are of bf16, or of e4m3 with scales of heads or pages, and then ours over bf16 is
-measured too. --check holds each result against float64. The sets "mla" and "mla bytes" are mla.py's, "mixed" is mixed_batches.py's, and
-"trees" trees.py's.
+The output has the rate at which keys and values are read, in TB/s, and this rate as a share of the rate of our kernel that only reads. A
+page of 0 means a contiguous cache. Ragged lengths, up to KEYS, are drawn from a long-tailed distribution with a seed. Caches are bf16, or
+e4m3 with scales of heads or pages; for e4m3, our decoding over bf16 is also measured. --check compares each result with float64. mla.py
+implements the sets "mla" and "mla bytes", mixed_batches.py implements "mixed", and trees.py implements "trees".
 """
 import argparse
 
@@ -19,8 +19,8 @@ import ptxbuilder as pb
 import timing
 import trees
 
-# Each set has shapes, pages, whether lengths are ragged, and whether caches are e4m3; "pages" means that pages have scales instead of
-# heads.
+# Each set has shapes, pages, whether lengths are ragged, and whether caches are e4m3. "pages" means that each page has scales; otherwise
+# each head has one.
 SETS = {
     "even": ("1:32:8:128:8192,1:32:8:128:65536,1:32:32:128:8192,1:32:32:128:65536,16:32:8:128:8192,64:32:8:128:4096,1:32:8:64:8192,"
              "1:32:8:64:65536,16:32:8:64:8192,64:64:8:128:2048", "0,16,64", False, False),
@@ -48,7 +48,7 @@ class Cache:
 
         lengths = [self.keys] * self.batches
         if ragged:
-            part = torch.rand(self.batches, generator=torch.Generator().manual_seed(seed)) ** 4  # few are long
+            part = torch.rand(self.batches, generator=torch.Generator().manual_seed(seed)) ** 4  # few sequences are long
             lengths = [max(1, int(x)) for x in (part * self.keys).tolist()]
             lengths[0] = self.keys
         self.lengths = torch.tensor(lengths, dtype=torch.int32, device="cuda")
@@ -66,7 +66,7 @@ class Cache:
             self.k, self.v = ((x / by[:, :, None, None].bfloat16()).to(torch.float8_e4m3fn) for x in (self.k, self.v))
             self.scale = {"k_scale": by, "v_scale": by}
         elif is_e4m3:
-            by = torch.linspace(0.015, 0.03, self.key_heads, device="cuda")  # e4m3 ends at 448, which 6 / 0.015 does not reach
+            by = torch.linspace(0.015, 0.03, self.key_heads, device="cuda")  # 6 / 0.015 is below 448, the greatest e4m3 number
             self.k, self.v = ((x / by[:, None].bfloat16()).to(torch.float8_e4m3fn) for x in (self.k, self.v))
             self.scale = {"k_scale": by, "v_scale": by}
         self.out = torch.empty_like(self.q)
@@ -82,10 +82,10 @@ class Cache:
         def rows(x, scale):
             if self.table is None:
                 x = x[b]
-            else:  # by bytes, since PyTorch picks none of e4m3
+            else:  # indexed as bytes, because PyTorch cannot index e4m3
                 x = x.view(torch.uint8)[self.table[b].long()].view(x.dtype).flatten(0, 1)
             x = x[:count].transpose(0, 1)
-            if scale is not None and scale.ndim == 2:  # of pages, with which elements are rounded
+            if scale is not None and scale.ndim == 2:  # elements times scales of pages are rounded
                 of_rows = scale[self.table[b].long()].repeat_interleave(self.page, 0)[:count]
                 return (x.float() * of_rows).bfloat16().double()
             return x.double() if scale is None else x.double() * scale.double()[:, None, None]
@@ -119,7 +119,7 @@ def flashinfer_of(caches):
 
 
 def contenders_of(caches, ragged):
-    """Returns calls by name; each call uses the next cache."""
+    """Returns functions by name; each call of a function uses the next cache."""
     def turned(function, all_of=caches):
         at = iter(range(1 << 62))
         return lambda: function(all_of[next(at) % len(all_of)])
@@ -176,7 +176,7 @@ def measure(text, page, ragged, is_e4m3, rounds, checks):
     if is_e4m3:
         calls["bf16"] = turned(Cache.ours, [Cache(shape, page, ragged, False, seed) for seed in sets])
     took = timing.queued(calls, rounds, burst=16)
-    mean = sum(cache.bytes for cache in caches) / len(caches)  # ragged ones differ
+    mean = sum(cache.bytes for cache in caches) / len(caches)  # the sizes of ragged caches differ
     rate = {name: mean / us / 1e6 for name, us in took.items()}
     peers = [rate[name] for name in WORDS[1:] if name in rate]
     form = " ".join(word for word, is_so in (("ragged", ragged), ("e4m3", is_e4m3), ("page scales", is_e4m3 == "pages")) if is_so)

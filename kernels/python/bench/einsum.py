@@ -1,10 +1,12 @@
-"""Compares pb.einsum with torch.einsum and with the matrix product of the same size, for random contractions with two to four free
-dimensions, one or two that are summed over, and sometimes batches, whose operands are stored in any order; in bf16, in alternation.
+"""Compares pb.einsum with torch.einsum and with the matrix product of the same size, for random contractions. They have two to four free
+dimensions, one or two dimensions that are summed over, sometimes batches, and operands that are stored in any order. Everything is bf16,
+and the calls alternate.
 
   einsum.py [--drawn N] [--seed S] [--rounds R] [--small]
 
-All results are compared with float64. `plain` contractions fold into one matrix product, `modes` need several dimensions of a tensor map,
-and `copied` ones are copied first; the last lines have geometric means of each kind.
+All results are compared with float64. There are three kinds of contractions: `plain` ones can be folded into one matrix product, `modes`
+need several dimensions of a tensor map, and the operands of `copied` ones are first copied. The last lines have the geometric mean of each
+kind.
 """
 import argparse
 import math
@@ -18,7 +20,7 @@ import timing
 
 
 def extents_of(draw, count, total):
-    """Returns this many extents, multiples of 8, whose product is near `total`."""
+    """Returns `count` extents, multiples of 8, with a product near `total`."""
     all_of = []
     for left in range(count - 1, 0, -1):
         most = max(8, total // 8**left)
@@ -30,7 +32,8 @@ def extents_of(draw, count, total):
 
 
 def drawn(draw):
-    """Returns subscripts, the extents by letter, and the order in which the dimensions of A and of B are stored."""
+    """Draws a contraction: returns the subscripts, the extents by letter, and the order in which the dimensions of A and of B are
+    stored."""
     free = draw.randint(2, 4)
     of_m = draw.randint(1, free - 1)
     letters = iter("abcdefghijkl")

@@ -4,7 +4,7 @@ import torch
 
 def hold(call, parts_of):
     """Asserts that the error of a call's result can be explained by rounding to bf16, and that a second call returns the same bits.
-    `parts_of` yields parts of a result, each with its values in float64 and the sums of their terms' magnitudes."""
+    `parts_of` yields parts of a result. Each comes with its exact values in float64, and with the sums of the magnitudes of their terms."""
     got, worst = call().clone(), 0.0
     assert torch.isfinite(got).all(), "wrong: not finite"
     for part, expected, magnitude in parts_of(got):
@@ -15,5 +15,5 @@ def hold(call, parts_of):
 
 
 def weighted(weights, v):
-    """Returns the weighted sums of values, and those of their magnitudes."""
+    """Returns the weighted sums of the values, and the weighted sums of their magnitudes."""
     return weights @ v, weights @ v.abs()

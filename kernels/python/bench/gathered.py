@@ -1,10 +1,11 @@
-"""Compares products that gather, scatter and add up the rows of experts themselves with products for which rows are copied: pb.grouped_mm
-with a_rows and d_rows, without them on rows that are already gathered, with copies by index_select and index_copy, and torch._grouped_mm
-with such copies. The two results of a token are added with add_to_rows, or summed after d_rows. Everything is bf16, in alternation.
+"""Compares products that themselves gather, scatter and add the rows of experts with products for which rows are copied. The variants are
+pb.grouped_mm with a_rows and d_rows; without them, on rows that are already gathered; with copies by index_select and index_copy; and
+torch._grouped_mm with these copies. The two results of a token are added with add_to_rows, or summed after d_rows. Everything is bf16, and
+the calls alternate.
 
   gathered.py [--shapes EXPERTSxROWSxNxK,...] [--seed S] [--rounds N] [--small]
 
-Each token goes to two experts, whose numbers of rows differ by a factor of up to six.
+Each token has two experts. The experts' numbers of rows differ by a factor of up to six.
 """
 import argparse
 import random
@@ -36,7 +37,7 @@ def ends_of(experts, rows):
 
 def operands(experts, rows, n, k):
     x, weights = (torch.randn(shape, device=place).bfloat16() for shape in ((rows // 2, k), (experts, n, k)))
-    order = torch.randperm(rows, device=place)  # of the results, two for a token
+    order = torch.randperm(rows, device=place)  # order of the results, two for each token
     return x, weights.mT, ends_of(experts, rows), (order // 2).int(), order, torch.rand(rows, device=place)
 
 

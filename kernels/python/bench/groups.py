@@ -1,10 +1,10 @@
-"""Compares pb.grouped_mm with torch._grouped_mm for rows in groups, with a matrix for each group, and for the gradient of these matrices,
-whose k is grouped; in bf16, in alternation.
+"""Compares pb.grouped_mm with torch._grouped_mm for groups of rows with a matrix for each group, and for the gradient of these matrices,
+which has groups of k. Everything is bf16, and the calls alternate.
 
   groups.py [--drawn N] [--seed S] [--shapes EXPERTSxROWSxNxK,...] [--small]
 
-There are six named shapes and N random ones. The sizes of groups are random too: they differ by a factor of up to six, and some groups of
-the random shapes are empty. The last lines compare eight equal groups with the product of the same number of rows with one matrix.
+There are six named shapes and N random shapes. The sizes of groups are also random: they differ by a factor of up to six, and some groups
+of the random shapes are empty. The last lines compare eight equal groups with the product of the same number of rows and one matrix.
 """
 import argparse
 import random
@@ -47,7 +47,7 @@ def error_of(d, exact):
 
 
 def ratio_of(name, shape, x, y, ends, rows):
-    """Returns a line of the table, and the factor by which ours is faster."""
+    """Returns a line of the table, and the ratio of torch's time to ours."""
     experts, m, n, k = shape
     calls = {"ours": lambda: pb.grouped_mm(x, y, ends), "torch": lambda: torch._grouped_mm(x, y, offs=ends)}
     took = timing.device(calls, rounds=given.rounds)

@@ -1,11 +1,12 @@
-"""Compares pb.packed_mm with torch._weight_int4pack_mm, torch.matmul in bf16 and, if available, Marlin: rows of bf16 times packed weights,
-in alternation, as captured graphs whose weights have three times the size of L2.
+"""Compares pb.packed_mm with torch._weight_int4pack_mm, torch.matmul in bf16 and, if available, Marlin, for products of bf16 rows and
+packed weights. The calls alternate and are captured as graphs, with weights that have three times the size of L2.
 
   mixed.py [--m M,M,..] [--types TYPE_GROUP,..] [--experts] [--rounds N] [--random N] [--small]
 
-The layers are those of models, N x K; a type is int4, uint4, int8 or e4m3, with groups of 32, 64 or 128 along k, or 0. With --random, this
-many products, of any size and form, and of experts, are first compared with float64 and with a second run. With --experts, the weights of
-experts are measured instead, and compared with pb.grouped_mm and torch._grouped_mm in bf16.
+The weights, N x K, are those of layers of models. A type is int4, uint4, int8 or e4m3, and GROUP is the size of groups along k, 32, 64 or
+128, or 0 for all of k. --random is the number of products, of any size and form, and of experts, that are first compared with float64 and
+with a second run. With --experts, the weights of experts are measured instead, and compared with pb.grouped_mm and torch._grouped_mm in
+bf16.
 """
 import importlib.util
 import statistics
@@ -23,7 +24,7 @@ SCALES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def quantized(n, k, type, group, scales=torch.bfloat16):
-    """Returns the arguments of pb.pack_weights(), and the numbers that they represent."""
+    """Returns random arguments of pb.pack_weights(), and the numbers that they represent."""
     groups = -(-k // group) if group else 1
     if type == "e4m3":
         w = torch.randn(n, k, device=DEVICE).to(torch.float8_e4m3fn)
@@ -38,7 +39,8 @@ def quantized(n, k, type, group, scales=torch.bfloat16):
 
 
 def experts_of(count, rows, n, k, type, group, scales=torch.bfloat16):
-    """Returns packed weights of experts, the ends of their rows, and for each row the numbers of its expert, or zeros."""
+    """Returns packed weights of experts, the end of each expert's rows, and the numbers that each expert's weights represent, followed by
+    zeros for rows without an expert."""
     each = [quantized(n, k, type, group, scales) for _ in range(count)]
     given = [None if x[0] is None else torch.stack([y.view(torch.uint8) for y in x]).view(x[0].dtype)
              for x in zip(*(one[0] for one in each))]
@@ -48,7 +50,7 @@ def experts_of(count, rows, n, k, type, group, scales=torch.bfloat16):
 
 
 def exact_of_experts(a, ends, numbers, some):
-    """Returns the products of the rows of a slice."""
+    """Returns the exact products of the rows in a slice."""
     index = torch.searchsorted(ends, torch.arange(a.shape[0], dtype=torch.int32, device=DEVICE), right=True)
     return torch.stack([numbers[i] @ row for i, row in zip(index[some], a[some].double())])
 
@@ -118,7 +120,7 @@ def of_torch(w, s, group):
 
 
 def of_marlin(w, s, group):
-    """Returns a function that calls Marlin with rows, for int4 with groups of 128."""
+    """Returns a function of rows that calls Marlin, for int4 with groups of 128."""
     import marlin
 
     layer = marlin.Layer(w.shape[1], w.shape[0], groupsize=group).to(DEVICE)
@@ -129,7 +131,7 @@ def of_marlin(w, s, group):
 
 
 def peers_of(m, n, k, type, group, given, copies):
-    """Returns calls by name, one for each copy of the weights."""
+    """Returns lists of calls by name, with one call for each copy of the weights."""
     w, s, _ = given
     a = torch.randn(m, k, device=DEVICE, dtype=torch.bfloat16)
     calls = {}

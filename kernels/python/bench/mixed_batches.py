@@ -1,5 +1,5 @@
-"""Measures mixed batches over pages: parts of prompts and last tokens in one call, compared with a call for each of the two. decode.py runs
-it."""
+"""Measures mixed batches over pages: compares one call for parts of prompts and for last tokens with a separate call for each of the two.
+decode.py runs this module."""
 import torch
 
 import exact
@@ -25,7 +25,7 @@ class Batch:
         self.k, self.v = (normal(pages, PAGE, KEY_HEADS, COLUMNS) for _ in range(2))
         self.table = torch.randperm(pages, device="cuda", generator=random).to(torch.int32).view(batches, -1)
         self.lengths = torch.full((batches,), keys, dtype=torch.int32, device="cuda")
-        self.of_prompts = self.prompts * self.new  # tokens
+        self.of_prompts = self.prompts * self.new  # number of new tokens in all prompts
         self.q = normal(self.of_prompts + self.others, HEADS, COLUMNS)
         counts = torch.tensor([0] + [self.new] * self.prompts + [1] * self.others, device="cuda")
         self.offsets = counts.cumsum(0).to(torch.int32)
@@ -45,7 +45,7 @@ class Batch:
         return self.of_parts(), self.of_last()
 
     def parts(self, got):
-        """The last 16 queries of each sequence."""
+        """Yields the last 16 queries of each sequence with their exact values."""
         group = HEADS // KEY_HEADS
         for b in range(len(self.lengths)):
             first, end = self.offsets[b:b + 2].tolist()

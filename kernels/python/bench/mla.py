@@ -1,8 +1,9 @@
-"""Compares multi-head latent attention with absorbed weights over a cache of 576 columns with PyTorch's products, PyTorch's attention over
-expanded keys and, if they are installed, FlashInfer and FlashMLA: in alternation, with a cold L2. decode.py runs it as the set "mla", and
-as "mla bytes" over rows of 656 bytes, next to the same call over rows of bf16.
+"""Compares multi-head latent attention with absorbed weights, over a cache of 576 columns, with PyTorch's products, with PyTorch's
+attention over expanded keys, and with FlashInfer and FlashMLA if they are installed. The calls alternate, with a cold L2. decode.py runs
+this module as the set "mla". The set "mla bytes" measures rows of 656 bytes, compared with the same call over bf16 rows.
 
-It prints TB/s of the cache's rows, read once, their share of the rate of our kernel that only reads, and TFLOP/s of both products.
+The output has the rate at which the cache's rows are read, in TB/s; this rate as a share of the rate of our kernel that only reads; and the
+TFLOP/s of both products.
 """
 import torch
 
@@ -10,7 +11,7 @@ import exact
 import ptxbuilder as pb
 import timing
 
-# Each case has the number of sequences, the keys of each, heads, and the queries of each.
+# Each case has the number of sequences, the keys of each sequence, the number of heads, and the queries of each sequence.
 SHAPES = [(batches, keys, heads, queries)
           for batches in (1, 16, 64, 128) for keys in (4096, 16384) for heads in (16, 128) for queries in (1, 2)]
 PAGES = (64, 0)
@@ -20,7 +21,7 @@ WORDS = ("ours", "matmuls", "sdpa", "flashinfer", "flashmla")
 
 
 def byte_rows(kv):
-    """Returns rows of 656 bytes, and the keys that they hold."""
+    """Returns rows of 656 bytes, and the keys that these rows represent."""
     scales = torch.rand(*kv.shape[:-1], LATENT // SCALED, device="cuda") + 0.5
     values, rotary = kv[..., :LATENT].to(torch.float8_e4m3fn), kv[..., LATENT:].contiguous()
     held = (values.float() * scales.repeat_interleave(SCALED, -1)).to(kv.dtype)
@@ -35,7 +36,7 @@ class Cache:
         random = torch.Generator(device="cuda").manual_seed(seed)
         lengths = [keys] * batches
         if ragged:
-            part = torch.rand(batches, generator=torch.Generator().manual_seed(seed)) ** 4  # few are long
+            part = torch.rand(batches, generator=torch.Generator().manual_seed(seed)) ** 4  # few sequences are long
             lengths = [max(queries, int(x)) for x in (part * keys).tolist()]
         self.lengths = torch.tensor(lengths, dtype=torch.int32, device="cuda")
         of_batch = -(-keys // page) if page else 1
@@ -144,7 +145,7 @@ def measure(shape, page, ragged, in_bytes, rounds, checks):
     at = iter(range(1 << 62))
     calls["stream"] = lambda: pb.rms_scale(matrices[next(at) % len(matrices)])
     took = timing.queued(calls, rounds, burst=16)
-    mean = sum(cache.bytes for cache in caches) / len(caches)  # ragged ones differ
+    mean = sum(cache.bytes for cache in caches) / len(caches)  # the sizes of ragged caches differ
     operations = sum(cache.operations for cache in caches) / len(caches)
     rate = {name: mean / us / 1e6 for name, us in took.items()}
     peers = [rate[name] for name in WORDS[1:] if name in rate]

@@ -1,4 +1,4 @@
-"""Compares pb.matmul with torch.matmul, end to end, over random shapes: the time, and the error relative to float64.
+"""Compares pb.matmul with torch.matmul over random shapes: the end-to-end time, and the error relative to float64.
 
   products.py [COUNT [SEED]]   default: 20 shapes of bf16
 """
@@ -16,7 +16,7 @@ draw = random.Random(seed)
 
 
 def extent(least, most):
-    """Draws a log-uniform number; three of four numbers are multiples of 64, as in models, and the others are arbitrary."""
+    """Draws a log-uniform number. With a probability of 3/4 it is a multiple of 64, as in models; otherwise it is arbitrary."""
     x = int(round(2**draw.uniform(least, most)))
     return max(64, x // 64 * 64) if draw.random() < 0.75 else x
 
@@ -28,7 +28,7 @@ def error_of(d, exact):
 rows, ratios = [], []
 for _ in range(count):
     m, n, k = extent(0, 13), extent(6, 13), extent(6, 13)
-    is_turned = draw.random() < 0.5  # B in the form of a PyTorch layer, [n, k]
+    is_turned = draw.random() < 0.5  # whether B is stored as [n, k], like the weight of a PyTorch layer
     a = torch.randn(m, k, device="cuda").bfloat16()
     b = torch.randn(n, k, device="cuda").bfloat16().T if is_turned else torch.randn(k, n, device="cuda").bfloat16()
     took = timing.device({"ours": lambda: pb.matmul(a, b), "torch": lambda: torch.matmul(a, b)})

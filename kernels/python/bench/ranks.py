@@ -2,9 +2,9 @@
 
   ranks.py [--ranks 2] [--quick]
 
-The calls are products of layers of models and ten random ones, in bf16; all-reduces with a residual and a norm; tokens that go to the ranks
-of their experts and back, separately and in graphs of twenty; and a step of the block in examples/tensor_parallel_torch.py. Times are
-medians of nine rounds of twenty calls, on the slowest rank. The progress is printed to stderr.
+The calls are products of layers of models and ten random products, in bf16; all-reduces with a residual and a norm; exchanges that send
+tokens to the ranks of their experts and back, as single calls and in graphs of twenty; and a step of the block in
+examples/tensor_parallel_torch.py. Times are medians of nine rounds of twenty calls, on the slowest rank. The progress is printed to stderr.
 """
 import argparse
 import math
@@ -25,7 +25,7 @@ parser.add_argument("--quick", action="store_true", help="without the drawn prod
 given = parser.parse_args()
 RANKS, BEGIN = given.ranks, time.monotonic()
 SHAPES = [(4096, 8192, 8192), (8192, 8192, 8192), (16384, 4096, 4096), (2048, 14336, 4096)]
-# The rows, columns and depth of these products can be divided by up to eight ranks.
+# The rows, columns and depth of these products can be divided among up to eight ranks.
 DRAWN = [(5632, 4608, 2688), (4096, 5696, 1408), (13952, 2240, 6016), (8576, 6016, 6016), (15872, 4224, 6656), (1984, 3136, 6272),
          (9344, 2688, 4352), (9344, 6016, 7552), (832, 1792, 8704), (9856, 3456, 2304)]
 
@@ -35,7 +35,7 @@ def drawn(*shape):
 
 
 def time_of(call, calls=20):
-    """Returns the microseconds of one call; `call` makes `calls` calls."""
+    """Returns the microseconds of one call; call() makes `calls` calls."""
     for _ in range(10):
         call()
     torch.cuda.synchronize()
@@ -66,7 +66,7 @@ def time_in_graph(call):
 
 
 def times_of_products(pb, m, n, k):
-    """Returns, for each form, the microseconds of the product without communication, with NCCL, and of ours."""
+    """Returns three times for each form, in microseconds: of the product without communication, of the product with NCCL, and of ours."""
     a, b, gathered = drawn(m // RANKS, k), drawn(n // RANKS, k), drawn(m, k)
     d = a.new_empty(m, n // RANKS)
     gather = [time_of(lambda: torch.mm(gathered, b.t(), out=d)),
@@ -116,7 +116,7 @@ def show_norms(pb, rank, columns=4096):
         x, residual = drawn(rows, columns), drawn(rows, columns)
 
         def by_nccl():
-            total = x.clone()  # the result overwrites the input of the call
+            total = x.clone()  # all_reduce() overwrites its input
             dist.all_reduce(total)
             total += residual
             return functional.rms_norm(total, (columns,), weight, 1e-6), total
@@ -130,8 +130,8 @@ def show_norms(pb, rank, columns=4096):
 
 
 def show_tokens(pb, rank, columns=4096, experts=32):
-    """Prints the times of tokens. NCCL sends rows from rank to rank after the host has received the number of rows that each rank sends to
-    each other rank. Received rows are in the order of ranks, and are sorted by expert; both steps are repeated in each call."""
+    """Prints the times of token exchanges. With NCCL, a call first sends the host the number of rows that each rank sends to each other
+    rank, then sends the rows, and then sorts the received rows, which are in the order of ranks, by expert."""
     for count in (64, 1024, 8192, 32768):
         say(rank, f"tokens, {count} rows")
         x = drawn(count, columns)
@@ -148,7 +148,7 @@ def show_tokens(pb, rank, columns=4096, experts=32):
             dist.all_to_all_single(rows, x, came, sent)
             expert_of = torch.arange(experts, device="cuda").repeat(RANKS).repeat_interleave(of_experts, output_size=sum(came))
             order = expert_of.argsort(stable=True)
-            grouped = rows[order]  # the experts' products use these rows
+            grouped = rows[order]  # the products of the experts would use these rows
             rows.index_copy_(0, order, grouped)
             back = torch.empty_like(x)
             dist.all_to_all_single(back, rows, sent, came)
@@ -168,7 +168,7 @@ def show_tokens(pb, rank, columns=4096, experts=32):
 
 
 def came_of(counts):
-    """Returns how many rows each of this rank's experts receives from each rank."""
+    """Returns the number of rows that each of this rank's experts receives from each rank."""
     came = torch.empty_like(counts)
     dist.all_to_all_single(came, counts)
     return came
@@ -190,7 +190,7 @@ def run(rank, place):
         print("", *lines, sep="\n", flush=True)
     torch.cuda.synchronize()
     dist.barrier()
-    os._exit(0)  # peers' memory is in use until the end of the process
+    os._exit(0)  # skips destructors, because peers use this process's memory until it ends
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Compares operations on rows with PyTorch's, eager and compiled, with quack's if it is installed (scripts/peers/get), and with a copy that
-moves the same number of bytes; in bf16, in alternation, with a cold L2.
+"""Compares operations on rows with those of PyTorch, eager and compiled, with those of quack if it is installed (scripts/peers/get), and
+with a copy that moves the same number of bytes. Everything is bf16; the calls alternate, with a cold L2.
 
   rows.py [--columns N,...] [--mib N] [--operations NAME,...] [--warm]
 
-Each number is a share of the copy's rate: bytes read and written, each once, divided by the median time. --warm only compiles PyTorch's and
-quack's kernels.
+Each number is a share of the copy's rate. A rate is the number of bytes that must be read and written, each once, divided by the median
+time. --warm only compiles the kernels of PyTorch and quack.
 """
 import argparse
 
@@ -14,7 +14,7 @@ import ptxbuilder as pb
 import timing
 
 F = torch.nn.functional
-OPERATIONS = {  # ours, PyTorch's, and how many times a matrix is moved, forward and backward
+OPERATIONS = {  # our function, PyTorch's, and how many times a matrix is read or written in the forward and in the backward pass
     "rms_norm": (lambda x, w: pb.rms_norm(x, w, epsilon=1e-5), lambda x, w: F.rms_norm(x, x.shape[-1:], w, 1e-5), 2, 3),
     "layer_norm": (lambda x, w, b: pb.layer_norm(x, w, b), lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), 2, 3),
     "softmax": (pb.softmax, lambda x: F.softmax(x, -1), 2, 3),
@@ -27,7 +27,7 @@ OPERATIONS = {  # ours, PyTorch's, and how many times a matrix is moved, forward
 
 
 def quacks():
-    """Returns quack's functions by operation, each with a function that makes its operands from ours."""
+    """Returns quack's functions by operation, each with a function that converts our operands to those of quack."""
     try:
         from quack.cross_entropy import cross_entropy
         from quack.rmsnorm import layernorm_bwd, layernorm_fwd, rmsnorm
@@ -51,7 +51,7 @@ def quacks():
     def same(*given):
         return given
 
-    def of_floats(x, *weights):  # the only type that its layer norm accepts
+    def of_floats(x, *weights):  # quack's layer norm accepts only float32 weights
         return x, *(w.detach().float().requires_grad_() for w in weights)
 
     return {"rms_norm": (lambda x, w: rmsnorm(x, w, eps=1e-5), same), "layer_norm": (LayerNorm.apply, of_floats),
@@ -68,7 +68,7 @@ def inputs_of(name, rows, columns):
     x = torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16).requires_grad_()
     if OPERATIONS[name][3] is None:
         x = x.detach()
-    if name == "rotary":  # of 32 heads
+    if name == "rotary":  # with 32 heads
         angles = torch.randn(2, x.numel() // (32 * columns), columns // 2, device="cuda").bfloat16()
         return x.detach().view(-1, 32, columns).requires_grad_(), *angles
     if name == "embedding":
@@ -80,7 +80,7 @@ def inputs_of(name, rows, columns):
 
 
 def calls_of(function, sets):
-    """Returns two functions, forward and backward, each of which uses the next set at each call."""
+    """Returns two functions, forward and backward. Each uses the next set of operands at each call."""
     turn = iter(range(1 << 62))
 
     def forward():
@@ -109,7 +109,7 @@ def main():
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--warm", action="store_true")
     given = parser.parse_args()
-    torch._functorch.config.donated_buffer = False  # each graph is replayed many times
+    torch._functorch.config.donated_buffer = False  # needed because each backward graph runs many times
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; shares of a copy's rate, {given.mib} MiB a matrix")
     words, peers = ("ours", "eager", "compiled", "quack"), quacks()
     print("| operation | columns | us | " + " | ".join(words) + " | us backward | " + " | ".join(words) + " |\n|" + "---|" * 12)

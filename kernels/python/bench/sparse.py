@@ -1,11 +1,11 @@
-"""Compares products with sparse weights (2:4) with dense products of ours and of torch, and with torch's semi-structured ones (cuSPARSELt);
-in alternation, as captured graphs, so that only the GPU's time is measured.
+"""Compares products with sparse weights (2:4) with our and torch's dense products, and with torch's semi-structured products (cuSPARSELt).
+The calls alternate and are captured as graphs, so that only the GPU's time is measured.
 
   sparse.py [--drawn N] [--seed S] [--rounds N] [--random N] [--dtype bf16] [--sparse_a] [--small]
 
-The products are x [m, k] times weights [n, k] that have two zeros in every four elements along k, with five named shapes and N random ones.
-With --sparse_a, x is sparse instead of the weights. With --random, this many small products are first compared with float64 and with a
-second run.
+The products are x [m, k] times weights [n, k] that have two zeros in every four elements along k, with five named shapes and N random
+shapes. With --sparse_a, x is sparse instead of the weights. --random is the number of small products that are first compared with float64
+and with a second run.
 """
 import statistics
 

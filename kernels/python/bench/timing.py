@@ -1,4 +1,4 @@
-"""Code that the measurements share: bursts of calls in alternation, whose median is used, and the start of scripts that check products."""
+"""Code for all measurements: takes the median of bursts of calls that alternate, and starts scripts that check products."""
 import argparse
 import random
 import statistics
@@ -8,8 +8,8 @@ import torch
 
 
 def arguments(doc, small, more):
-    """Reads the command line: `small` is the help of --small, and `more` has the arguments of add_argument() for further options, by name.
-    Returns the options, with the tensors' `device`, the products' `place`, and `draw`, a random generator that is seeded together with
+    """Parses the command line. `small` is the help of --small, and `more` maps the names of further options to arguments of add_argument().
+    Returns the options, together with the tensors' `device`, the products' `place`, and a random generator `draw`, which is seeded like
     torch's."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1)
@@ -26,7 +26,7 @@ def arguments(doc, small, more):
 
 
 def start(given, check_random, small):
-    """Checks as many random products as are requested; with --small there are only `small` of them, and nothing else runs."""
+    """Checks the requested number of random products; with --small, checks only `small` products and exits."""
     if given.small:
         check_random(small)
         raise SystemExit(0)
@@ -39,7 +39,7 @@ def error_of(d, exact):
 
 
 def host(calls, rounds=25, burst=200):
-    """Returns microseconds of the host per call, by name: bursts that fit into the GPU's queue, in alternation."""
+    """Returns the host's microseconds per call, by name. Bursts that fit into the GPU's queue alternate."""
     times = {name: [] for name in calls}
     for name, call in calls.items():
         for _ in range(20):
@@ -55,8 +55,8 @@ def host(calls, rounds=25, burst=200):
 
 
 def device(calls, rounds=11, least_ms=4.0):
-    """Returns microseconds of the GPU per call, by name: bursts between two events, in alternation. If the host takes longer than the GPU,
-    its time is included."""
+    """Returns the GPU's microseconds per call, by name. Bursts alternate, and each is timed with two events. If the host takes longer than
+    the GPU, the result includes the host's time."""
     bursts = {}
     for name, call in calls.items():
         for _ in range(3):
@@ -81,8 +81,8 @@ def device(calls, rounds=11, least_ms=4.0):
 
 
 def graphs(calls, rounds=11, count=4):
-    """Returns microseconds of the GPU per call, by name: `count` calls in a captured graph, so that only the GPU's time is measured. A list
-    has several calls, which are made in turn, for example with other operands, so that these are not in L2."""
+    """Returns the GPU's microseconds per call, by name. `count` calls are captured in a graph, so that only the GPU's time is measured. If
+    a name has a list of calls, they are made in turn, for example with different operands, so that the operands are not in L2."""
     made = {}
     for name, call in calls.items():
         each = call if isinstance(call, list) else [call] * count
@@ -97,7 +97,7 @@ def graphs(calls, rounds=11, count=4):
 
 
 def queued(calls, rounds=9, burst=12, sleep=8_000_000):
-    """Returns microseconds of the GPU per call, by name: bursts in alternation, queued while the GPU is blocked."""
+    """Returns the GPU's microseconds per call, by name. Bursts alternate, and each is queued while the GPU is blocked."""
     times = {name: [] for name in calls}
     for call in calls.values():
         for _ in range(3):

@@ -1,5 +1,5 @@
-"""Trains a small transformer to predict letters with our attention and with PyTorch's, from the same seeds, and prints the losses of both
-and how much the losses of different seeds differ. The exit code is 1 if the two attentions differ more than the seeds do.
+"""Trains a small transformer to predict letters, with our attention and with PyTorch's, from the same seeds. Prints the losses of both, and
+how much the losses of different seeds differ. The exit code is 1 if the two kinds of attention differ more than the seeds.
 
   training.py [--small]   300 steps of 16 x 512 tokens, two layers of 256 columns; --small on the emulator
 """
@@ -18,8 +18,8 @@ letters, seeds = 64, (1, 2, 3)
 
 
 def text(generator):
-    """Draws sequences of eight letters each, in which a letter is the more likely the more often it has occurred, which only attention can
-    predict."""
+    """Draws sequences of letters. Each sequence uses eight letters with different frequencies, so that predicting a letter requires
+    attention to the earlier letters."""
     chosen = torch.rand(batch, letters, generator=generator).argsort(1)[:, :8]
     which = (torch.rand(batch, length + 1, generator=generator)**2 * 8).long()
     return chosen.gather(1, which).to(place)
@@ -62,7 +62,7 @@ class Model(torch.nn.Module):
 
 
 def train(attend, seed):
-    """Returns the loss of each step."""
+    """Trains the model, and returns the loss of each step."""
     torch.manual_seed(seed)
     model = Model().to(place)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

@@ -1,16 +1,18 @@
-"""Measures trees of speculated tokens over pages, compared with as many tokens in a row, and with one token. decode.py runs it."""
+"""Measures trees of speculated tokens over pages, compared with the same number of tokens in a row, and with one token. decode.py runs this
+module."""
 import torch
 
 import exact
 import ptxbuilder as pb
 import timing
 
-SHAPES = ((1, 8, 8192), (1, 32, 8192), (16, 8, 8192), (16, 32, 8192), (64, 8, 4096))  # sequences, new tokens of each, keys of each
+SHAPES = ((1, 8, 8192), (1, 32, 8192), (16, 8, 8192), (16, 32, 8192), (64, 8, 4096))  # sequences, and the new tokens and keys of each
 HEADS, KEY_HEADS, COLUMNS, PAGE = 32, 8, 128, 64
 
 
 class Batch:
-    """Caches that are larger than L2 together with those of the other seeds, and trees whose tokens follow a random earlier token."""
+    """Caches, which together with those of the other seeds are larger than L2, and trees. Each token of a tree follows a random earlier
+    token."""
 
     def __init__(self, shape, seed):
         batches, self.new, keys = shape
@@ -27,7 +29,7 @@ class Batch:
         draw, masks = torch.Generator().manual_seed(seed), torch.zeros(batches, self.new, dtype=torch.int64)
         for b in range(batches):
             for token in range(self.new):
-                before = int(torch.randint(token + 1, (), generator=draw)) - 1  # -1 for a token that follows the cache
+                before = int(torch.randint(token + 1, (), generator=draw)) - 1  # -1 if the token follows the last key of the cache
                 masks[b, token] = (masks[b, before] if before >= 0 else 0) | 1 << token
         self.masks = masks.to(torch.uint32).view(torch.int32).cuda()
         self.bytes = 2 * self.k.numel() * self.k.element_size()
