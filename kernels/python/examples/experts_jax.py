@@ -1,7 +1,8 @@
-"""A JAX layer of experts with our products: each token goes through the k experts that a router chooses, forward and backward, under
-jax.jit. The results are compared with separate products.
+"""A JAX layer of experts with our products, forward and backward, under jax.jit. A router chooses k experts for each token. The results are
+compared with separate products.
 
-It runs on a GPU if there is one, and then prints its time and that of jax.lax.ragged_dot; otherwise products run on the emulator.
+The program runs on a GPU if there is one, and then prints its time and the time with jax.lax.ragged_dot; otherwise products run on the
+emulator.
 """
 import functools
 import statistics
@@ -21,10 +22,10 @@ def probabilities(x, router):
 
 
 def layer(x, router, up, down, k, grouped, chosen=None):
-    """Returns the sum of the chosen experts' results, each times its weight: x is [tokens, d], router [d, experts], up [experts, d, 2 f]
-    and down [experts, f, d]. The first product reads each row of x in place, and the second writes the results of a token to consecutive
-    rows, which are summed in a fixed order, so that a step is bitwise reproducible. If probabilities are nearly equal, another precision
-    may choose other experts, so a comparison of two precisions passes `chosen`."""
+    """Returns the weighted sum of the chosen experts' results: x is [tokens, d], router [d, experts], up [experts, d, 2 f] and down
+    [experts, f, d]. The first product reads each row of x in place. The second writes the results of a token to consecutive rows, which are
+    summed in a fixed order, so that a step is bitwise reproducible. If probabilities are nearly equal, another precision may choose other
+    experts; to compare two precisions, pass `chosen`."""
     all_weights = probabilities(x, router)
     chosen = jax.lax.top_k(all_weights, k)[1] if chosen is None else chosen
     weight = jnp.take_along_axis(all_weights, chosen, 1)

@@ -1,7 +1,8 @@
-"""A PyTorch layer of experts with our products: each token goes through the k experts that a router chooses, forward and backward,
-compiled. The results are compared with float64.
+"""A PyTorch layer of experts with our products, forward and backward, under torch.compile. A router chooses k experts for each token. The
+results are compared with float64.
 
-It runs on a GPU if there is one, and then prints its time and that of torch._grouped_mm; otherwise products run on the emulator.
+The program runs on a GPU if there is one, and then prints its time and the time with torch._grouped_mm; otherwise products run on the
+emulator.
 """
 import statistics
 
@@ -20,11 +21,10 @@ def probabilities(x, router):
 
 
 def layer(x, router, up, down, k, grouped_mm, chosen=None):
-    """Returns the sum of the chosen experts' results, each times its weight: x is [tokens, d], router [d, experts], up [experts, d, 2 f]
-    and down [experts, f, d]. The first product reads each row of x in place, and the second writes the results of a token to consecutive
-    rows, which are summed in a fixed order, so that a step is bitwise reproducible. The host reads none of the data, so that a graph can
-    capture it. If probabilities are nearly equal, another precision may choose other experts, so a comparison of two precisions passes
-    `chosen`."""
+    """Returns the weighted sum of the chosen experts' results: x is [tokens, d], router [d, experts], up [experts, d, 2 f] and down
+    [experts, f, d]. The first product reads each row of x in place. The second writes the results of a token to consecutive rows, which are
+    summed in a fixed order, so that a step is bitwise reproducible. The host reads none of the data, so that a graph can capture the step.
+    If probabilities are nearly equal, another precision may choose other experts; to compare two precisions, pass `chosen`."""
     experts, all_weights = router.shape[1], probabilities(x, router)
     chosen = all_weights.topk(k)[1] if chosen is None else chosen
     weight = all_weights.gather(1, chosen)

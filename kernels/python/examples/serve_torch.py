@@ -1,7 +1,7 @@
-"""A small random PyTorch transformer that serves sequences of several lengths: keys and values are in pages, and a step is one CUDA graph.
-The logits of all steps are compared with attention over contiguous memory, in float64.
+"""A small PyTorch transformer with random weights that serves sequences of several lengths. Keys and values are in pages, and a step is one
+CUDA graph. The logits of all steps are compared with attention over contiguous memory in float64.
 
-It runs on a GPU if there is one, and then prints the time of a step; otherwise attention runs on the emulator, without a graph.
+The program runs on a GPU if there is one, and then prints the time of a step; otherwise attention runs on the emulator, without a graph.
 """
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ on_gpu = torch.cuda.is_available()
 place, device = (torch.device("cuda"), None) if on_gpu else (torch.device("cpu"), "emulator")
 layers, heads, key_heads, columns, words = 2, 8, 2, 64, 512
 batch, page_rows, steps, starts = (16, 16, 200, 4) if on_gpu else (2, 8, 6, 2)
-width, pages = heads * columns, (starts * batch + steps) // page_rows + 1  # of a sequence
+width, pages = heads * columns, (starts * batch + steps) // page_rows + 1  # `pages` is the number of pages of a sequence
 torch.manual_seed(0)
 
 
@@ -28,8 +28,8 @@ cos, sin = angles.cos().bfloat16(), angles.sin().bfloat16()
 
 
 def transformer(token, attend, kind):
-    """Returns the logits of tokens, computed in the type `kind`; `attend` returns the attention of a layer's q, k and v, [tokens, heads,
-    columns]."""
+    """Returns the logits of tokens, computed in the type `kind`. `attend` computes the attention of a layer from its q, k and v, which are
+    [tokens, heads, columns]."""
     def norm(x):
         return F.rms_norm(x, x.shape[-1:])
 
@@ -41,7 +41,8 @@ def transformer(token, attend, kind):
     return norm(x) @ unembedding.to(kind)
 
 
-# The state is in device memory, where the graph uses it. Each sequence begins in a different step; before that its tokens have no slot.
+# The state is in device memory, where the graph reads and writes it. Sequences begin in different steps; before a sequence begins, its
+# tokens have no slot.
 caches = [torch.full((2, batch * pages, page_rows, key_heads, columns), torch.nan, device=place).bfloat16() for _ in blocks]
 table = torch.randperm(batch * pages, device=place).int().view(batch, pages)
 token, logits = torch.randint(words, (batch,), device=place), torch.zeros(batch, words, device=place)

@@ -1,13 +1,13 @@
-"""A tensor-parallel JAX MLP with our products: y = gelu(x U) D, forward and backward, compared with one device.
+"""A tensor-parallel JAX MLP with our products: y = gelu(x U) D, forward and backward. The results are compared with one device.
 
-U is split by columns and D by rows over all devices, and y is the sum over all devices. On two GPUs it prints the time of a step with our
-products and with jnp.matmul; without GPUs it runs on two CPU devices of JAX, with products on the emulator.
+The columns of U and the rows of D are divided among all devices, and y is the sum over all devices. On two GPUs, the program prints the
+time of a step with our products and with jnp.matmul; without GPUs, it runs on two CPU devices of JAX, with products on the emulator.
 """
 import os
 import statistics
 import time
 
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"  # of the CPU
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"  # two CPU devices
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -44,7 +44,7 @@ def loss(f):
 
 
 def times(functions, rounds=15, steps=10):
-    """Returns the milliseconds of a step of each: medians of alternating bursts, after three warm-up bursts."""
+    """Returns the milliseconds of a step with each of the functions: medians of alternating bursts, after three warm-up bursts."""
     found = [[] for _ in functions]
     for _ in range(rounds + 3):
         for function, of_it in zip(functions, found):

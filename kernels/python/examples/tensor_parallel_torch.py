@@ -1,11 +1,12 @@
-"""Runs a tensor-parallel PyTorch transformer block with our kernels, forward and backward, and compares it with one process in float64.
+"""Runs a tensor-parallel PyTorch transformer block with our kernels, forward and backward, and compares the results with one process in
+float64.
 
   torchrun --nproc-per-node 2 tensor_parallel_torch.py [--times]
 
-Between the products each process has some of the tokens (sequence parallelism); in the products it has all tokens for its own heads and
-hidden units. The products that read rows gather them, and those that produce rows scatter them. If each process has a GPU, these are
-pb.all_gather_matmul() and pb.matmul_reduce_scatter(), and --times compares a step with the same step with NCCL and PyTorch's kernels, both
-under torch.compile; otherwise gloo transfers rows, and products run on the emulator.
+Between the products, each process has some of the tokens (sequence parallelism). In the products, it has all tokens, for its own heads and
+hidden units. The first products gather the rows of all processes, and the second products scatter their rows. If each process has a GPU,
+these products are pb.all_gather_matmul() and pb.matmul_reduce_scatter(), and --times compares a step with the same step with NCCL and
+PyTorch's kernels, both under torch.compile. Otherwise gloo transfers rows, and products run on the emulator.
 """
 import argparse
 import functools
@@ -32,8 +33,9 @@ if on_gpus:
 dist.init_process_group("nccl" if on_gpus else "gloo", **({"device_id": place} if on_gpus else {}))
 group = dist.group.WORLD
 
-# A block consists of these operations: rows of all processes times a part of a weight, the reduction of such products that gives each
-# process some rows, and operations that need no other process. Weights have the form of torch.nn.Linear, [out, in].
+# The operations of a block. gathered_product multiplies the rows of all processes by a part of a weight; scattered_product sums products
+# over all processes, so that each process has some rows of the sum; the other operations need no other process. Weights are stored as in
+# torch.nn.Linear, [out, in].
 Operations = namedtuple("Operations", "gathered_product, scattered_product, attention, norm")
 
 
@@ -62,7 +64,7 @@ ours = Operations(
 
 
 def block(of, shape, x, first, qkv, out, second, up, down):
-    """Computes the block; `shape` has the sequences, and the columns of a head."""
+    """Computes the block; `shape` is the number of sequences and the number of columns of a head."""
     sequences, depth = shape
     q, k, v = of.gathered_product(of.norm(x, first), qkv).unflatten(0, (sequences, -1)).unflatten(-1, (3, -1, depth)).unbind(2)
     o = of.attention(q, k, v).flatten(2).flatten(0, 1)
@@ -72,7 +74,7 @@ def block(of, shape, x, first, qkv, out, second, up, down):
 
 
 def model(tokens, width, heads, hidden):
-    """Returns the tokens, the weights and the gradient of the result, the same in all processes."""
+    """Returns the tokens, the weights and the gradient of the result, which are the same in all processes."""
     torch.manual_seed(1)
     shapes = ((tokens, width), (width,), (3, heads, width // heads, width), (width, width), (width,), (hidden, width), (width, hidden),
               (tokens, width))
@@ -81,14 +83,15 @@ def model(tokens, width, heads, hidden):
 
 
 def part_of(whole):
-    """Returns this process's tokens, heads, hidden units, and tokens of the gradient."""
+    """Returns this process's part: its tokens, the weights of its heads and hidden units, and its tokens of the gradient."""
     x, first, qkv, out, second, up, down, dy = whole
     of = lambda tensor, dimension: tensor.chunk(count, dimension)[rank]  # noqa: E731
     return [of(x, 0), first, of(qkv, 1).flatten(0, 2), of(out, 1), second, of(up, 0), of(down, 1), of(dy, 0)]
 
 
 def step(function, given, dy):
-    """Runs forward and backward. The weights of norms are the same in all processes, and each process has seen only some tokens."""
+    """Runs the forward and the backward pass. The gradients of the weights of norms are summed over all processes, because each process
+    computes them from only some tokens."""
     y = function(*given)
     gradients = list(torch.autograd.grad(y, given, dy))
     for i in (1, 4):
@@ -116,7 +119,7 @@ def check(tokens, width, heads, hidden):
 
 
 def show_times(tokens, width, heads, hidden, rounds=15, steps=10):
-    """Returns milliseconds of a step of each: medians of alternating bursts; the first three bursts warm up."""
+    """Prints the milliseconds of a step with each kind of kernels: medians of alternating bursts, after three warm-up bursts."""
     *mine, dy = [t.bfloat16().contiguous() for t in part_of(model(tokens, width, heads, hidden))]
     mine = [t.requires_grad_() for t in mine]
     functions = [torch.compile(functools.partial(block, of, (2, width // heads)), fullgraph=True) for of in (ours, of_torch)]
@@ -142,4 +145,4 @@ if times and on_gpus:
     for tokens in (4096, 8192):
         show_times(tokens, 4096, heads, 16384)
 dist.barrier()
-os._exit(0) if on_gpus else dist.destroy_process_group()  # peers use this memory until the end of the process
+os._exit(0) if on_gpus else dist.destroy_process_group()  # skips destructors, because peers use this process's memory until it ends

@@ -1,4 +1,4 @@
-"""Uses the kernel in gate.cpp as a function of PyTorch and of JAX, compiled by both: gate.py torch|jax BUILD."""
+"""Uses the kernel in gate.cpp as a function in PyTorch or JAX, in compiled code: gate.py torch|jax BUILD."""
 import sys
 
 import ptxbuilder as pb
