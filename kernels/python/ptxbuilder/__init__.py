@@ -1,4 +1,4 @@
-"""Matrix products, attention and any kernel for NVIDIA Hopper, on tensors of PyTorch, JAX, numpy and CuPy.
+"""Matrix products, attention and any kernel for NVIDIA Hopper, on tensors of PyTorch, JAX, NumPy and CuPy.
 
     d = ptxbuilder.matmul(a, b)                  # on the framework's current stream
     o = ptxbuilder.attention(q, k, v, causal=True)
@@ -20,7 +20,7 @@ from ._sparse import SparseMatrix, compress_2_4, decompress_2_4
 from ._warm_up import warm_up
 
 if "torch" in sys.modules:
-    from . import _torch  # before its compiler traces a call
+    from . import _torch  # imported before PyTorch's compiler traces a call
 
     _torch.take_over()
 
@@ -34,7 +34,7 @@ __version__ = ".".join(str(_ext.VERSION // part % 100) for part in (10000, 100, 
 
 
 def __getattr__(name):
-    # These modules import PyTorch or JAX; no other module of the package does so on its own.
+    # The modules below import PyTorch or JAX; no other module of the package does so unless the caller uses the framework.
     if name == "ragged_dot":
         from ._jax.product import ragged_dot as found
     elif name == "Linear":

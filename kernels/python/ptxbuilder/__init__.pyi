@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
-import torch  # type: ignore[import-not-found, unused-ignore]  # without PyTorch, Linear has any type
+import torch  # type: ignore[import-not-found, unused-ignore] # if PyTorch is not installed, Linear has type Any
 
 T = TypeVar("T")
 Activation = Literal["relu", "gelu", "silu", "relu_squared"]
@@ -134,7 +134,7 @@ class Kernel:
     path: str
     name: str
     sidecar: dict[str, Any]
-    # Returns as many tensors as were named in load(), of the arguments' class.
+    # Returns the tensors that the arguments of load() name, of the class of the call's arguments.
     def __call__(self, grid: int | Sequence[int] | None = None, /, *, device: Any = None, **arguments: Any) -> Any: ...
 
 def load(path: str | PathLike[str], kernel: str | None = None, *, outputs: Mapping[str, Rule] | None = None,

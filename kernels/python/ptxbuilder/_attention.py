@@ -1,4 +1,4 @@
-"""Attention, for the framework of its operands."""
+"""Attention for the tensors of any framework."""
 import math
 from collections import namedtuple
 
@@ -6,13 +6,13 @@ from . import _ext
 from ._common import as_they_lie, check_flags, check_number, check_offsets, device_of, door_of, is_whole, name_of, untouched, warn_of_work
 
 
-# The tensors other than Q, K, V, O and lse, each of which may be None, in the order in which the extension takes them.
+# The tensors other than Q, K, V, O and lse, in the order of the extension's arguments. Each may be None.
 Extras = namedtuple("Extras", "query_offsets key_offsets sinks dropout_seed key_lengths block_table k_scale v_scale q_scale tree_mask",
                     defaults=(None,) * 10)
 NO_EXTRAS = Extras()
 _UNSAID = tuple(_ext.ATTENTION_NUMBERS.values())
 _DROPOUT = list(_ext.ATTENTION_NUMBERS).index("dropout")
-BYTES_OF_ROW = 656  # of latent keys of 8 bits: 512 values, 4 scales and 64 rotary columns
+BYTES_OF_ROW = 656  # bytes of a row of 8-bit latent keys: 512 values, 4 scales and 64 rotary columns
 
 
 def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, layout="bshd", return_lse=False, out=None,
@@ -22,42 +22,47 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     """Returns O = softmax(scale Q K^T) V for each head, as a tensor of Q's framework; with `return_lse`, returns (O, lse).
 
     Q is [batch, queries, heads, columns], K is [batch, keys, key heads, columns], and V is [batch, keys, key heads, value columns]; with
-    layout="bhsd", heads come before rows. All are f16 or bf16 and have up to 256 columns; the number of heads is a multiple of the number
-    of key heads. O has the shape of Q, with V's columns; lse is float32 [batch, heads, queries], the logarithm of the sum of exp(scores).
+    layout="bhsd", heads come before rows. All are f16 or all are bf16, with up to 256 columns; the number of heads is a multiple of the
+    number of key heads. O has the shape of Q, but as many columns as V; lse is float32 [batch, heads, queries], the logarithm of the sum of
+    exp(scores).
 
-    `scale` is 1 / sqrt(columns) by default. With `window` = (left, right), query i sees the keys from i + keys - queries - left to i + keys
-    - queries + right, where -1 means no limit. `causal` means right = 0, and with `top_left` the term keys - queries is omitted. A query
-    that sees no key has a row of zeros and an lse of -inf. With a `softcap` above 0, scores s become softcap tanh(s / softcap).
+    `scale` is 1 / sqrt(columns) by default. With offset = keys - queries and `window` = (left, right), query i sees the keys from i +
+    offset - left to i + offset + right, where -1 means no limit. `causal` means that right is 0, and with `top_left` the offset is 0. If a
+    query sees no key, its row of O is zeros and its lse is -inf. With a `softcap` above 0, scores s become softcap tanh(s / softcap).
 
-    Packed sequences: tensors lack their first dimension. `query_offsets` and `key_offsets`, int32 with one element more than there are
-    sequences, give the positions at which each sequence begins and the last one ends (FlashAttention's cu_seqlens), and `max_queries` and
-    `max_keys` are the lengths of the longest ones. lse is then [heads, rows of Q]. V must be finite in all rows, including those of other
-    sequences and those after the last one: a tile reads across a sequence's end, and 0 times NaN is NaN. Similarly, a NaN in V that a mask
-    hides from a query may affect that query, even without packed sequences; a NaN in K does not.
+    Packed sequences: tensors do not have the batch dimension. `query_offsets` and `key_offsets`, int32 with one element more than there are
+    sequences, hold the position at which each sequence begins and the position at which the last one ends (FlashAttention's cu_seqlens).
+    `max_queries` and `max_keys` are the lengths of the longest sequences. lse is then [heads, rows of Q]. V must be finite in all rows,
+    including the rows of other sequences and the rows after the last sequence, because a tile reads beyond a sequence's end, and 0 times
+    NaN is NaN. Similarly, a NaN in V that a mask hides from a query may affect that query, even without packed sequences; a NaN in K does
+    not.
 
-    `sinks`, a float32 for each of Q's heads, are scores of a key without a value, which each query of the head sees; lse includes them.
+    `sinks` has a float32 for each head of Q: the score of an additional key without a value that every query of the head sees. lse includes
+    it.
 
-    `dropout`, at least 0 and below 1, is the fraction of the weights that is dropped, rounded to a multiple of 1/65536; the others are
-    multiplied by 1 / (1 - dropout). Which weights are dropped depends on `dropout_seed` and on the position of a weight, so the gradient
-    drops the same ones. The seed is int32 [4] on Q's device, 64 bits of a seed and 64 of an offset, low words first; or a number; or two
-    numbers, (seed, offset). By default, PyTorch's default generator draws it. dropout_mask() returns which weights are kept.
+    `dropout`, at least 0 and below 1, is the fraction of the weights that is dropped, rounded to a multiple of 1/65536; the other weights
+    are multiplied by 1 / (1 - dropout). `dropout_seed` and the position of a weight determine whether it is dropped, so the gradient drops
+    the same weights. The seed is int32 [4] on Q's device, with 64 bits of a seed and 64 bits of an offset, low words first; or a number; or
+    two numbers, (seed, offset). By default, PyTorch's default generator draws the seed. dropout_mask() returns which weights are kept.
 
-    Caches: `key_lengths`, int32 [batch], gives the number of keys of each batch. Masks count from these numbers, and the memory after these
-    keys may hold anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns], and the keys of a batch are in
-    the pages that its row of the table lists. `max_keys` is the largest number of keys of a batch, by default all rows of n pages; a batch
-    with more keys is treated as if it had that many. K and V may be float8_e4m3fn if Q is f16 or bf16: `k_scale` and `v_scale`, float32 [1]
-    or [key heads] on Q's device, multiply their elements; give both or neither. Scales must not be negative; a negative scale of K or Q,
-    which is refused only if it is on the host, makes the rows of its heads NaN. Caches have no gradient. decode() does the same with the
-    names that inference servers use. Queries may be packed with such caches, too, with only `query_offsets` and `max_queries`.
+    Caches: `key_lengths`, int32 [batch], holds the number of keys of each batch. Masks use these numbers instead of the number of rows of
+    K, and the rows after a batch's keys may hold anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns],
+    and the keys of a batch are in the pages that the batch's row of the table lists. `max_keys` is the largest number of keys of a batch,
+    by default all rows of n pages; a batch with more keys is treated as if it had that many. K and V may be float8_e4m3fn if Q is f16 or
+    bf16: their elements are multiplied by `k_scale` and `v_scale`, float32 [1] or [key heads] on Q's device, which must both be given or
+    both be omitted. Scales must not be negative. A negative scale on the host is rejected; on a GPU, a negative scale of K or Q makes the
+    rows of its heads NaN. Caches have no gradient. decode() offers the same with the argument names that inference servers use. Queries may
+    also be packed with caches: then only `query_offsets` and `max_queries` are given.
 
-    Q, K and V may all be float8_e4m3fn, without key_lengths: O is bfloat16, or has the type of `out`. Products then have 8-bit operands,
-    and the softmax's weights are rounded to e4m3, by up to 2^-4 each, which causes most of the error. `q_scale`, `k_scale` and `v_scale`
-    have the same number of factors, or all are omitted. The tensor cores keep about 14 bits of a sum of such products: with `promote` above
-    0, sums of values are added to f32 sums after this many keys (for a V of up to 128 columns). There is no gradient.
+    Q, K and V may all be float8_e4m3fn, without key_lengths. O is then bfloat16, or has the type of `out`. The products have 8-bit
+    operands, and the softmax's weights are rounded to e4m3, with a relative error of up to 2^-4 each, which causes most of the error of O.
+    `q_scale`, `k_scale` and `v_scale` have the same number of factors, or all are omitted. The tensor cores keep only about 14 bits of a
+    sum of 8-bit products, so if `promote` is above 0, the sums that make up O are added to f32 sums after every `promote` keys (for a V of
+    up to 128 columns). There is no gradient.
 
     The call runs on the framework's current stream, like matmul(). O and lse are differentiable once in Q, K, V and sinks. Unless
-    `deterministic` or torch.use_deterministic_algorithms() is set, two runs may differ in the last bits of Q's gradient. Raises ValueError
-    that names the operand and the rule.
+    `deterministic` or torch.use_deterministic_algorithms() is set, two runs may differ in the last bits of Q's gradient. If an operand
+    breaks a rule, raises a ValueError that names both.
     """
     if v is None:
         raise ValueError("V is None; only mla_decode() takes keys that are their own values")
@@ -74,33 +79,34 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
 def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=None, max_queries=None, scale=None, window=None, softcap=0.0,
            sinks=None, k_scale=None, v_scale=None, tree_mask=None, cache_layout="NHD", max_seq_len=None, return_lse=False, out=None,
            device=None):
-    """Returns O for a few new queries of each sequence, which see the sequence's keys up to their own; with `return_lse`, returns (O, lse).
+    """Returns O for a few new queries of each sequence; with `return_lse`, returns (O, lse). A query sees the keys of its sequence up to
+    its own key.
 
-    q is [batch, heads, columns] or [batch, queries, heads, columns], for the last tokens of each sequence, whose keys and values are
-    already in the caches. `seq_lens`, int32 [batch] on the device, is the number of keys of each sequence, including those of q. A length
-    of 0 yields zeros, and one above the capacity of the caches or above `max_seq_len` (or a negative one, which the host does not see) is
-    replaced with that limit. Without `block_table`, the caches are [batch, keys, key heads, columns]; with it, int32 [batch, n], they are
-    [page, row, key heads, columns], or with cache_layout="HND" [page, key heads, row, columns]. A captured CUDA graph remains valid if
-    lengths and tables change, up to `max_seq_len` keys (by default all rows of n pages). CTAs divide the keys of all sequences evenly,
-    however long each sequence is.
+    q is [batch, heads, columns] or [batch, queries, heads, columns], for the last tokens of each sequence. The keys and values of these
+    tokens must already be in the caches. `seq_lens`, int32 [batch] on the device, is the number of keys of each sequence, including those
+    of q. A length of 0 yields zeros. The host does not read the lengths: a length that is negative, or exceeds the capacity of the caches
+    or `max_seq_len`, is treated as the greatest possible length. Without `block_table`, the caches are [batch, keys, key heads, columns];
+    with it, int32 [batch, n], they are [page, row, key heads, columns], or with cache_layout="HND" [page, key heads, row, columns]. A
+    captured CUDA graph remains valid if lengths and tables change, up to `max_seq_len` keys (by default all rows of n pages). The keys of
+    all sequences are divided evenly among CTAs, regardless of the length of each sequence.
 
     Caches of float8_e4m3fn: `k_scale` and `v_scale`, float32 [1] or [key heads] on the device, both with the same number of elements,
-    multiply the caches' elements, as append() divides by them. With a block_table they may also be [pages, 1] or [pages, key heads], with
-    scales for each page; elements are then multiplied before they are rounded to the type of q. Scales must not be negative. They have no
-    gaps, and neither do rows of block_table, which may be a part of a larger table.
+    multiply the caches' elements; append() divides by the same scales. With a block_table, they may also be [pages, 1] or [pages, key
+    heads], with scales for each page; elements are then multiplied before they are rounded to the type of q. Scales must not be negative
+    and must have no gaps. The rows of block_table must have no gaps either, but the table may be a part of a larger table.
 
     Mixed batches: with `query_offsets`, int32 [batch + 1] on the device (vLLM's query_start_loc), q is [tokens, heads, columns], and the
-    queries of a sequence in this call begin at its offset: all of a prompt, a part of one, the last one, or none. `max_queries` is the
-    largest number of queries of a sequence, and lse is [heads, tokens]. One launch computes all of them, and CTAs divide the keys of all
-    sequences.
+    queries of a sequence in this call begin at the sequence's offset. They may be all tokens of a prompt, a part of a prompt, the last
+    token, or none. `max_queries` is the largest number of queries of a sequence, and lse is [heads, tokens]. One launch computes the
+    attention of all sequences, and their keys are divided among CTAs.
 
     Trees of tokens, for speculative decoding: with `tree_mask`, int32 or uint32 [batch, queries] on the device, or if packed [tokens], the
-    mask decides which keys of the new tokens a query sees. The last keys of a sequence are those of its queries, at most 32, and bit j of a
-    query's mask says whether it sees the key of query j: its own key, and the keys of the tokens that lead to it. All queries see the keys
-    before these.
+    mask determines which keys of the new tokens a query sees. A sequence has at most 32 queries, and its last keys belong to them. Bit j of
+    a query's mask is 1 if the query sees the key of query j. Normally these are the query's own key, and the keys of the tokens that lead
+    to it. All queries see the earlier keys.
 
-    With `window`, a query sees this many keys before its own; scale, softcap and sinks are those of attention(). lse is float32 [batch,
-    heads] or [batch, heads, queries]. There is no gradient.
+    With `window`, a query sees this many keys before its own; attention() describes scale, softcap and sinks. lse is float32 [batch, heads]
+    or [batch, heads, queries]. There is no gradient.
     """
     if cache_layout not in ("NHD", "HND"):
         raise ValueError(f"cache_layout {cache_layout!r} is not one of 'NHD' and 'HND'")
@@ -121,23 +127,24 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=Non
 
 def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, window=None, tree_mask=None, max_seq_len=None,
                return_lse=False, out=None, device=None):
-    """Returns multi-head latent attention with absorbed weights, O or, with `return_lse`, (O, lse), over a cache whose rows are both keys
-    and values.
+    """Returns multi-head latent attention with absorbed weights over a cache whose rows are both keys and values: O or, with `return_lse`,
+    (O, lse).
 
     q is [batch, heads, 576] or [batch, queries, heads, 576], for the last tokens of each sequence: 512 columns for the latent vectors and
-    64 with the rotary embedding. `kv_cache` is [batch, keys, 576], or with a `block_table`, int32 [batch, n], [page, row, 576], where a
-    page has a multiple of 8 rows; a dimension of 1 may precede the columns. All heads share these keys, and the values are their first 512
-    columns. O has the shape of q with 512 columns, and lse is float32 [batch, heads] or [batch, heads, queries]. Keys may also have 320
-    columns, with values of 256.
+    64 with the rotary embedding. `kv_cache` is [batch, keys, 576], or with a `block_table`, int32 [batch, n], [page, row, 576], where the
+    number of rows of a page is a multiple of 8; a dimension of 1 may precede the columns. All heads share these keys, and the values are
+    the keys' first 512 columns. O has the shape of q, but 512 columns, and lse is float32 [batch, heads] or [batch, heads, queries]. Keys
+    may also have 320 columns; the values then have 256.
 
-    Caches of 8 bits: with q of bfloat16 and 576 columns, kv_cache may be of uint8 with rows of 656 bytes (FlashMLA's format): 512 values of
-    float8_e4m3fn, then 4 factors in float32, each of 128 of these values, then the 64 rotary columns in bfloat16. Values times their
+    Caches of 8 bits: with q of bfloat16 and 576 columns, kv_cache may be uint8 with rows of 656 bytes (FlashMLA's format): 512
+    float8_e4m3fn values, then 4 float32 factors, one for every 128 values, then the 64 rotary columns in bfloat16. Values times their
     factors are rounded to bfloat16.
 
-    `seq_lens`, int32 [batch] on the device, and `max_seq_len` are those of decode(): rows after a sequence's last key may hold anything, a
-    sequence of 0 keys yields zeros, and a captured CUDA graph remains valid if lengths and tables change. `scale` must be given, since it
-    depends on the columns before the weights were absorbed: for DeepSeek it is 1 / sqrt(192), times the factor of its rotary embedding.
-    Without `causal`, each query sees all keys of its sequence. `window` and `tree_mask` are those of decode(). There is no gradient.
+    `seq_lens`, int32 [batch] on the device, and `max_seq_len` have the same meaning as in decode(): rows after a sequence's last key may
+    hold anything, a sequence of 0 keys yields zeros, and a captured CUDA graph remains valid if lengths and tables change. `scale` must be
+    given, since it depends on the number of columns before the weights were absorbed: for DeepSeek it is 1 / sqrt(192), times the factor of
+    the rotary embedding. Without `causal`, each query sees all keys of its sequence. decode() describes `window` and `tree_mask`. There is
+    no gradient.
     """
     _check_cached(q, {"kv_cache": kv_cache}, seq_lens, block_table, max_seq_len, window, out)
     if kv_cache.ndim == 3:
@@ -185,7 +192,7 @@ def _check_cached(q, caches, seq_lens, block_table, max_seq_len, window, out):
 
 
 def _over_caches(q, k, v, extras, numbers, return_lse, out, device):
-    """Attention of queries whose dimension may be missing."""
+    """Computes attention over caches. The dimension of the queries may be missing, which means that there is one query."""
     is_one = q.ndim == 3 and extras.query_offsets is None
     try:
         found = door_of(q).attention(q[:, None] if is_one else q, k, v, extras, numbers, return_lse,
@@ -199,8 +206,8 @@ def _over_caches(q, k, v, extras, numbers, return_lse, out, device):
 
 
 def _check_lengths(q, k, extras, numbers):
-    """Refuses lengths with the names that calls over caches have for them. Only calls that failed check them, so others do not pay for
-    it."""
+    """Rejects wrong lengths with errors that use the argument names of calls over caches. It is called only after a call has failed, so
+    that other calls take no time for it."""
     lengths, table, offsets = extras.key_lengths, extras.block_table, extras.query_offsets
     if not hasattr(lengths, "shape"):
         raise ValueError(f"seq_lens: {type(lengths)} is not a tensor")
@@ -209,7 +216,7 @@ def _check_lengths(q, k, extras, numbers):
     else:
         has_gaps = hasattr(lengths, "flags") and not lengths.flags.c_contiguous
     if offsets is not None and getattr(offsets, "ndim", 0) != 1:
-        return  # The error is about the offsets.
+        return  # The error is in the offsets.
     batches = q.shape[0] if offsets is None else offsets.shape[0] - 1
     if tuple(lengths.shape) != (batches,) or name_of(lengths.dtype) not in ("int32", "uint32") or has_gaps:
         raise ValueError(f"seq_lens: {list(lengths.shape)} of {name_of(lengths.dtype)}; it must be [{batches}] of int32 or uint32, without "
@@ -272,13 +279,13 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
         if not is_whole(max_keys):
             raise ValueError(f"max_keys: {max_keys!r}; it must be an integer")
         given["keys"] = max_keys
-    if not given:  # the most common case, which is faster this way
+    if not given:  # a faster path for the most common case
         return (*_UNSAID, flags)
     return (*(type(unsaid)(given.get(name, unsaid)) for name, unsaid in _ext.ATTENTION_NUMBERS.items()), flags)
 
 
 def operands_of(q, k, v):
-    """Returns the operands by the names that errors begin with; without V if the keys are also the values."""
+    """Returns a dict with the operands, indexed by their names in errors; without V if the keys are also the values."""
     return {"Q": q, "K": k} if v is None else {"Q": q, "K": k, "V": v}
 
 
@@ -306,7 +313,8 @@ def result_type(q):
 
 
 def seeded(extras, dropout, make, draw=None):
-    """Returns the extras with a tensor as the seed: `make` makes one from four words, and `draw` draws one if no seed is given."""
+    """Returns the extras with the seed as a tensor: `make` creates the tensor from four words, and `draw` creates a random one if no seed
+    is given."""
     seed = extras.dropout_seed
     if dropout == 0:
         seed = None
@@ -329,7 +337,7 @@ def words_of_seed(seed):
 
 
 def without_gradient(q, k, v, extras):
-    """Returns the kind of a call that has no gradient; "" for others."""
+    """Returns the name of a kind of call that has no gradient; "" if the call has a gradient."""
     if v is None:
         return "mla_decode"
     if name_of(q.dtype) == "float8_e4m3fn":
@@ -340,7 +348,7 @@ def without_gradient(q, k, v, extras):
 
 
 def check_scales(kit, extras):
-    """Refuses negative scales on the host. If they are on a GPU, only the kernel reads them."""
+    """Rejects negative scales on the host. Scales on a GPU are read only by the kernel."""
     for name in ("k_scale", "v_scale", "q_scale"):
         scale = getattr(extras, name)
         if scale is not None and kit.is_on_host(scale) and (scale < 0).any():
@@ -352,8 +360,8 @@ def dropout_of(numbers):
 
 
 def multiply_adds(q, k, v, numbers):
-    """Returns the number of multiply-adds of the two products, as if every query saw every key; packed sequences are counted as if all were
-    as long as the longest one."""
+    """Returns the number of multiply-adds of the two products. It assumes that every query sees every key, and that all packed sequences
+    are as long as the longest one."""
     *numbers, flags = numbers
     packs_keys = flags & _ext.PACKED and len(k) == 3
     keys = dict(zip(_ext.ATTENTION_NUMBERS, numbers))["keys"] if packs_keys else k[2 if flags & _ext.HEADS_FIRST else 1]
@@ -361,15 +369,15 @@ def multiply_adds(q, k, v, numbers):
 
 
 def check_packed(q, k, query_offsets, key_offsets, numbers):
-    """Refuses offsets on the host that decrease or have a wrong end. If they are on a GPU, only the kernel reads them."""
+    """Rejects offsets on the host that decrease or have a wrong end. Offsets on a GPU are read only by the kernel."""
     by_name = dict(zip(_ext.ATTENTION_NUMBERS, numbers))
     for name, offsets, x, longest in (("query_offsets", query_offsets, q, "queries"), ("key_offsets", key_offsets, k, "keys")):
-        if offsets is not None and offsets.ndim == 1:  # otherwise the library refuses it
+        if offsets is not None and offsets.ndim == 1:  # the library rejects offsets with another number of dimensions
             check_offsets(name, offsets.tolist(), x.shape[0], f"max_{longest}", by_name[longest])
 
 
 def run(kit, q, k, v, extras, numbers, return_lse, out, device, stream=None):
-    """Computes attention for tensors with any strides; `kit` defines how tensors are made and passed."""
+    """Computes attention for tensors with any strides; `kit` has the framework's functions that create tensors and pass them."""
     v_shape = shape_of_values(k.shape, v)
     shape, lse_shape = shapes_of(q.shape, v_shape, numbers[-1])
     if out is None and not (kit.IS_ALLOCATED and v is not None):
@@ -393,7 +401,7 @@ def run(kit, q, k, v, extras, numbers, return_lse, out, device, stream=None):
 
 
 def run_gradient(kit, q, k, v, o, lse, grad, extras, lse_grad, numbers, device, stream=None):
-    """Returns the gradients of an attention with respect to Q, K, V and any sinks, from its inputs and results; `lse_grad` may be None."""
+    """Returns the gradients of attention with respect to Q, K, V and any sinks, from its inputs and results; `lse_grad` may be None."""
     tensor, device = kit.tensor, device_of(device)
     if device == _ext.EMULATOR:
         warn_of_work(5 * multiply_adds(q.shape, k.shape, v.shape, numbers) // 2)
@@ -410,7 +418,7 @@ def run_gradient(kit, q, k, v, o, lse, grad, extras, lse_grad, numbers, device, 
 
 
 def gradient_workspace_of(device, q, k, v, extras, numbers, has_lse_grad):
-    """Returns the bytes of workspace for the gradients of an attention with compact tensors, and compiles it."""
+    """Compiles the gradient of attention for compact tensors, and returns the size of its workspace in bytes."""
     shape, lse_shape = shapes_of(q[0], v[0], numbers[-1])
     o, lse = (shape, q[1]), (lse_shape, "float32")
     sinks = Extras(*extras).sinks
@@ -419,7 +427,7 @@ def gradient_workspace_of(device, q, k, v, extras, numbers, has_lse_grad):
 
 
 def workspace_of(device, q, k, v, extras, numbers, return_lse):
-    """Returns the bytes of workspace for an attention with compact tensors, each (shape, type's name), and compiles it."""
+    """Compiles attention for compact tensors, each given as (shape, type's name), and returns the size of its workspace in bytes."""
     shape, lse_shape = shapes_of(q[0], v[0], numbers[-1])
     lse = (lse_shape, "float32") if return_lse else None
     return _ext.attention_workspace(device, *untouched(q, k, v, (shape, result_type(q[1])), lse, *extras), *numbers)
@@ -427,7 +435,7 @@ def workspace_of(device, q, k, v, extras, numbers, return_lse):
 
 def dropout_mask(seed, batches, heads, queries, keys, dropout):
     """Returns which weights attention() keeps, as a NumPy array of booleans [batches, heads, queries, keys], or [sequences, ...] if packed.
-    `seed` is that of attention(): a number, two numbers, or four words."""
+    `seed` is the `dropout_seed` of attention(): a number, two numbers, or four words."""
     import numpy
 
     words = [int(x) & 0xffffffff for x in (words_of_seed(seed) if isinstance(seed, int) or len(seed) == 2 else seed)]

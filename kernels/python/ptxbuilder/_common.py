@@ -1,4 +1,4 @@
-"""Code that all frameworks share: names of types and devices, and products with several batch dimensions."""
+"""Code for all frameworks: names of types and devices, and products with several batch dimensions."""
 import math
 import sys
 import warnings
@@ -42,22 +42,23 @@ def name_of(dtype):
 
 
 def check_kind(kinds, framework, give, required, **optional):
-    """Rejects operands, given by name, that are not tensors of the first operand's framework; optional operands may be None."""
+    """Rejects operands that are not tensors of the first operand's framework. The operands are indexed by name; optional operands may be
+    None."""
     for name, x in {**required, **optional}.items():
-        if type(x).__name__ == "MaskedArray":  # numpy's masked array, whose mask nothing here reads
+        if type(x).__name__ == "MaskedArray":  # NumPy's masked array; nothing here reads its mask
             raise ValueError(f"{name}: it is a masked array, but kernels ignore masks: pass x.filled(0), or x.data")
         if not isinstance(x, kinds) and (x is not None or name in required):
             raise ValueError(f"{name}: it is {type(x)}, but the other tensors are {framework}'s: pass {give}")
 
 
 def check_number(name, x):
-    """Rejects strings, which float() would accept, and values without float(), with an explanation."""
+    """Rejects strings, which float() would accept, and values that float() does not accept, with an error that explains why."""
     if not isinstance(x, (int, float)) and (isinstance(x, (str, bytes)) or not hasattr(x, "__float__")):
         raise ValueError(f"{name}: {x!r} is a {type(x).__name__}; it must be a number")
 
 
 def is_whole(x):
-    """Returns whether x is an integer of Python or of a framework; a bool is not."""
+    """Returns whether x is an integer of Python or of a framework, and not a bool."""
     return type(x) is int or not isinstance(x, bool) and hasattr(x, "__index__")
 
 
@@ -68,7 +69,7 @@ def check_flags(**flags):
 
 
 def output_of(name):
-    """Returns the default result type of a product whose operands have the type with this name."""
+    """Returns the name of the default result type of a product, given the name of the operands' type."""
     if name.startswith("float8"):
         return "bfloat16"
     return "int32" if name in ("int8", "uint8") else name
@@ -86,7 +87,7 @@ def activation_of(name):
 
 
 def device_of(device):
-    """Returns the number of a device, which is "emulator", "cuda", "cuda:1" or 1; None for None."""
+    """Returns the number of a device that is given as "emulator", "cuda", "cuda:1" or 1; None for None."""
     if device is None or (isinstance(device, int) and not isinstance(device, bool) and device >= 0):
         return device
     name = str(device)
@@ -100,14 +101,14 @@ def device_of(device):
 
 
 def warn_of_work(multiply_adds):
-    """Warns about work that takes the emulator more than about five minutes; Ctrl-C stops it."""
+    """Warns about work that will take the emulator more than about five minutes, and that Ctrl-C can stop."""
     if multiply_adds > 1 << 37:
         warnings.warn(f"{multiply_adds:.1e} multiply-adds take about {multiply_adds / 4e8 / 60:.0f} minutes on the emulator: Ctrl-C ends "
                       f"the call unless it is JAX's; a GPU takes less than a second", RuntimeWarning, stacklevel=2)
 
 
 def host_tensor(x):
-    """Converts a numpy array to the extension's form."""
+    """Converts a NumPy array to the extension's form."""
     if not hasattr(x, "ctypes"):
         raise ValueError(f"it is {type(x)}, but the others are numpy arrays: pass numpy.asarray(x)")
     if not x.dtype.isnative:
@@ -115,12 +116,12 @@ def host_tensor(x):
     size = x.dtype.itemsize
     if any(stride % size for stride in x.strides):
         raise ValueError(f"its strides, {x.strides} bytes, must be multiples of its elements' {size}")
-    strides = tuple(stride // size for stride in x.strides) if x.size else None  # numpy's strides of empty arrays are 0
+    strides = tuple(stride // size for stride in x.strides) if x.size else None  # NumPy's strides of empty arrays are 0
     return (x.ctypes.data, *CODES[name_of(x.dtype)], x.shape, strides, 1, 0, not x.flags.writeable)
 
 
 def check_offsets(name, offsets, rows, most, longest):
-    """Refuses wrong offsets of packed sequences, which would make the kernel read beyond a tensor. `offsets` are Python numbers."""
+    """Rejects wrong offsets of packed sequences, because they would make the kernel read beyond a tensor. `offsets` are Python numbers."""
     lengths = [behind - at for at, behind in zip(offsets, offsets[1:])]
     if not lengths or offsets[0] != 0 or offsets[-1] != rows or min(lengths) < 0:
         raise ValueError(f"{name}: {_shortened(offsets)}; they must begin at 0, must not decrease, and must end at the {rows} rows of the "
@@ -134,16 +135,16 @@ def _shortened(numbers):
 
 
 def untouched(*tensors):
-    """Returns, for each (shape, type's name) or None, a compact tensor in the extension's form, without real memory."""
-    return [None if x is None else (index + 1 << 44, *CODES[x[1]], x[0], None, 0, 0, False)  # 16 TiB apart
+    """Returns a compact tensor in the extension's form for each (shape, type's name), and None for None. The tensors have no memory."""
+    return [None if x is None else (index + 1 << 44, *CODES[x[1]], x[0], None, 0, 0, False)  # addresses are 16 TiB apart
             for index, x in enumerate(tensors)]
 
 
 def fold(broadcast_shapes, broadcast_to, a, b, shares=(1, 1)):
-    """Returns operands of any rank as matrices or as batches of matrices: (a, b, the folded shape, the shape of the product).
+    """Converts operands of any rank to matrices or batches of matrices. Returns (a, b, the folded shape, the shape of the product).
 
     If all batches of A share a matrix B, the result is one product with more rows; otherwise each batch is multiplied by its own B.
-    `shares` are the factors by which A and B are longer along k than their stored values.
+    `shares` are the ratios of the length of k to the number of elements that A and B store along k.
     """
     if a.ndim < 2 or b.ndim < 2:
         raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions; each must have 2, after those of batches")
@@ -169,12 +170,12 @@ def fold(broadcast_shapes, broadcast_to, a, b, shares=(1, 1)):
     return a, b, folded, shape
 
 
-doors = []  # (the type of a framework's tensors, the module for them) for the frameworks used so far
+doors = []  # (type of tensors, module for these tensors) for each framework that has been used
 
 
 def door_of(x):
     """Returns the module for tensors of x's type."""
-    for kind, door in doors:  # torch.compile cannot trace a table that is indexed with a type
+    for kind, door in doors:  # torch.compile cannot trace a dict that is indexed by types
         if isinstance(x, kind):
             return door
     return _open_door(x)
@@ -200,7 +201,7 @@ def _open_door(x):
 
 
 def as_they_lie(call, compact, *operands):
-    """Returns the result of `call` for the operands or, if the library refuses their layouts, for copies without gaps."""
+    """Returns the result of `call` for the operands. If the library rejects their layouts, calls it again with copies without gaps."""
     try:
         return call(*operands)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Convolutions of images, for the framework of their tensors."""
+"""Convolutions of images for the tensors of any framework."""
 import math
 
 from . import _ext, _product
@@ -14,11 +14,11 @@ def conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activa
 
     If tensors have channels last in memory (torch.channels_last; with NumPy, views of arrays whose channels are last), the hardware loads
     the pixels under windows in place. Other tensors are copied once, and the result has channels last. JAX arrays are always stored in the
-    order of their dimensions; under jax.jit the copies vanish next to a transposition from or to channels last.
+    order of their dimensions; under jax.jit, a copy is omitted if it follows or precedes a transposition from or to channels last.
 
-    `stride`, `padding` and `dilation` are one number, or one along lines and one along pixels; padding may be "same" or "valid". Strides
-    are 1 to 8. `activation` is that of matmul(), and so are types, `out_dtype`, `precise`, `tf32` and `device`. The result is
-    differentiable in x, w and the bias, if these are f16 or bf16. Raises ValueError that names the tensor and the rule.
+    `stride`, `padding` and `dilation` are one number, or one number for lines and one for pixels; padding may be "same" or "valid". Strides
+    are 1 to 8. matmul() describes `activation`, the types, `out_dtype`, `precise`, `tf32` and `device`. The result is differentiable in x,
+    w and the bias, if these are f16 or bf16. If a tensor breaks a rule, raises a ValueError that names both.
     """
     if not _product.is_traced():
         y = _ext.eager_convolution(x, w, bias, stride, padding, dilation, groups, activation, out_dtype, precise, tf32, device)
@@ -37,8 +37,8 @@ def conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activa
 
 
 class Words:
-    """All arguments of a call except its tensors. `windows` are the steps, the zeros before and after, and the spreads, each along
-    lines and along pixels."""
+    """All arguments of a call except its tensors. `windows` holds the steps, the zeros before, the zeros after and the spreads, each for
+    lines and for pixels."""
 
     def __init__(self, windows, groups, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
         if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
@@ -65,9 +65,9 @@ class Words:
         return (x[0], w[0], *lines_and_pixels)
 
     def check_gradient(self, x, w):
-        """Refuses windows whose gradient of x the library would refuse. For each position between two windows, the gradient consists of
-        windows of the result whose taps run backward. The hardware lets these begin up to 128 pixels before the result and end near its
-        end."""
+        """Rejects windows for which the library would reject the gradient of x. For each position between two windows, that gradient uses
+        windows of the result with reversed taps. The hardware restricts where these windows begin, at most 128 pixels before the result,
+        and where they end."""
         y = self.shape_of(x, w)
         for d in (0, 1):
             step, before, spread, pixels, taps = *(self.windows[at + d] for at in (0, 2, 6)), x[2 + d], w[2 + d]
@@ -116,7 +116,7 @@ def _last(kit, x):
 
 
 def _lying(kit, x):
-    """Returns the tensor as _last() does, copied if the hardware cannot access it in place."""
+    """Returns the tensor as _last() does, and copies it if the hardware cannot access it in place."""
     last = _last(kit, x)
     *outer, channel = zip(last.shape, kit.element_strides_of(last))
     lies = channel[0] == 1 or channel[1] == 1
@@ -130,7 +130,7 @@ def _made(kit, like, shape, name):
 
 
 def run(kit, x, w, bias, words, stream=None):
-    """Computes one convolution; `kit` defines how tensors are made and passed."""
+    """Computes one convolution; `kit` has the framework's functions that create tensors and pass them."""
     y = _made(kit, x, words.shape_of(x.shape, w.shape), words.type_of(x))
     if bias is not None and tuple(bias.shape) != (w.shape[0],):
         raise ValueError(f"bias: its shape is {tuple(bias.shape)}, but there are {w.shape[0]} filters")
@@ -141,7 +141,8 @@ def run(kit, x, w, bias, words, stream=None):
 
 
 def run_gradient(kit, result, x, w, grad, shape, name, words, stream=None):
-    """Computes the gradient of x or of w, as `result` says, with this shape and type; that tensor itself is not read."""
+    """Computes the gradient of x or of w, depending on `result`, with the given shape and type. The tensor whose gradient is computed is
+    not read."""
     made = _made(kit, grad, shape, name)
     if 0 in shape or 0 in grad.shape:
         return made.zero_()
@@ -151,7 +152,8 @@ def run_gradient(kit, result, x, w, grad, shape, name, words, stream=None):
 
 
 def workspace_of(device, x, w, y, bias, result, words):
-    """Returns the bytes of workspace for a convolution of compact tensors with channels last, each (shape, type's name), and compiles it.
+    """Compiles a convolution of compact tensors with channels last, each given as (shape, type's name), and returns the size of its
+    workspace in bytes.
     """
     x, w, y, bias = untouched(x, w, y, bias)
     return _ext.convolution_workspace(device, x, w, y, bias, RESULTS[result], activation_of(words.activation),

@@ -7,7 +7,7 @@ from . import _attention, _numpy, _product, _rows
 from ._common import CODES, name_of
 from ._numpy import dtype_of, view  # noqa: F401  view: run() uses it through the kit
 
-IS_ALLOCATED = False  # whether the extension allocates results, in the framework's memory
+IS_ALLOCATED = False  # whether the extension can allocate results in the framework's memory
 broadcast_shapes, broadcast_to, compact = cupy.broadcast_shapes, cupy.broadcast_to, cupy.ascontiguousarray
 copy = cupy.array
 

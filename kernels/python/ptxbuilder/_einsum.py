@@ -1,26 +1,26 @@
-"""Contractions by name, for the framework of their operands."""
+"""Contractions over named dimensions for the tensors of any framework."""
 import functools
 import math
 
 from . import _ext
 from ._common import CODES, check_flags, check_number, device_of, door_of, name_of, output_of, warn_of_work
 
-KEPT = 4096  # number of forms of calls that are stored
+KEPT = 4096  # number of forms of calls to store
 
 
 def einsum(subscripts, a, b, *, alpha=1.0, out=None, out_dtype=None, precise=False, tf32=False, device=None):
-    """Contracts two tensors by name, like numpy.einsum and torch.einsum: einsum("mbk,nbk->mnb", a, b).
+    """Contracts two tensors over named dimensions, like numpy.einsum and torch.einsum: einsum("mbk,nbk->mnb", a, b).
 
-    A letter names a dimension, and dimensions with the same letter must have the same extent. Letters that A and B have and the result does
-    not have are summed over; those that all three have are batches. A new result may be stored in a different order than its dimensions,
-    like that of torch.einsum. Without "->", the result has the letters that occur once, in alphabetical order. Letters may be in any order,
-    and strides may have any value. Dimensions are merged into those of one matrix product if their strides allow it, and otherwise become
-    dimensions of the tensor map; a tensor that the hardware cannot read in place is copied once, and einsum_explained() names it. A letter
-    that only one tensor has, or that one tensor has twice, is refused, and so is "...".
+    A letter names a dimension, and dimensions with the same letter must have the same extent. The product is summed over letters that A and
+    B have and the result does not have; letters that all three have are batches. As with torch.einsum, the memory order of a new result may
+    differ from the order of its dimensions. Without "->", the result has the letters that occur once, in alphabetical order. Letters may be
+    in any order, and strides may have any value. Dimensions are merged into the dimensions of a matrix product if their strides allow it,
+    and otherwise become dimensions of the tensor map. A tensor that the hardware cannot read in place is copied once; einsum_explained()
+    names it. A letter that only one tensor has, or that a tensor has twice, is rejected, and so is "...".
 
-    Types are those of matmul(), and so are `alpha` (a number), `out_dtype`, `precise`, `tf32` and `device`. `out` is written and returned;
-    it does not exist for JAX. The result is differentiable in A and B. JAX arrays have no gaps: JAX makes dimensions adjacent, and the
-    product is that of matmul(). Raises ValueError that names the letter and the rule.
+    matmul() describes the types, `alpha` (here a number), `out_dtype`, `precise`, `tf32` and `device`. `out` is written and returned; JAX
+    does not support it. The result is differentiable in A and B. JAX arrays have no gaps, so for them JAX makes dimensions adjacent, and
+    matmul() computes the product. If a letter breaks a rule, raises a ValueError that names both.
     """
     check_number("alpha", alpha)
     check_flags(precise=precise, tf32=tf32)
@@ -44,8 +44,8 @@ class Words:
 
 
 def einsum_explained(subscripts, a, b, *, out_dtype=None, tf32=False, device=None):
-    """Returns a line that says which letters are rows, columns, depth and batches of the product that einsum() computes, how tiles cover
-    them, and which tensor is copied and why. It accepts PyTorch tensors and NumPy arrays, and assumes a new result."""
+    """Returns a line that describes which letters are rows, columns, depth and batches of the product that einsum() computes, how tiles
+    cover them, and which tensor is copied and why. Accepts PyTorch tensors and NumPy arrays, and assumes that `out` is not given."""
     letters, words = parsed(subscripts), Words(1.0, out_dtype, False, tf32, device)
     number = device_of(device)
     if number is None:
@@ -61,7 +61,7 @@ def einsum_explained(subscripts, a, b, *, out_dtype=None, tf32=False, device=Non
 
 
 def _described(x, address):
-    """Returns a tensor in the extension's form without real memory, with the same offset within 16 bytes."""
+    """Returns a tensor in the extension's form that has no memory but the same address modulo 16."""
     if hasattr(x, "data_ptr"):
         place, strides = x.data_ptr(), x.stride()
     else:
@@ -95,7 +95,7 @@ def text_of(letters):
 
 
 def shape_of(letters, of_a, of_b):
-    """Returns the shape of the result. The library reports what is wrong with the operands, except for letters without an extent."""
+    """Returns the shape of the result. Rejects letters without an extent; the library itself reports all other errors in the operands."""
     extents = {**dict(zip(letters[1], of_b)), **dict(zip(letters[0], of_a))}
     for letter in letters[2]:
         if letter not in extents:
@@ -107,15 +107,16 @@ def shape_of(letters, of_a, of_b):
 
 
 def made(order, shape, empty, permuted):
-    """Returns a result whose memory has an order from order_of(): `empty` makes a tensor with given extents, and `permuted` permutes its
-    dimensions."""
+    """Creates a result whose memory has an order that order_of() returned. `empty` creates a tensor with given extents, and `permuted`
+    permutes its dimensions."""
     result = empty(tuple([shape[axis] for axis in order[0]]))
     return result if order[1] is None else permuted(result, order[1])
 
 
 def order_of(letters, of_a, of_b):
     """Returns the dimensions of the result in the order in which the product stores them: batches, then rows and columns in the order of
-    the operands' strides. The second value is the position of each dimension in that order, or None if they are in order."""
+    the operands' strides. The second value is the position of each dimension in this order, or None if the order is that of the
+    dimensions."""
     a, b, d = letters
     strides = {**dict(zip(b, of_b)), **dict(zip(a, of_a))}
 
@@ -129,12 +130,12 @@ def order_of(letters, of_a, of_b):
 
 @functools.lru_cache(maxsize=KEPT)
 def _result_of(letters, shape_a, shape_b, of_a, of_b):
-    """Returns the shape of a new result, and its order."""
+    """Returns the shape of a new result and the order of its memory."""
     return shape_of(letters, shape_a, shape_b), order_of(letters, of_a, of_b)
 
 
 def run(kit, letters, a, b, out, words, stream=None):
-    """Computes one contraction of tensors with any strides; `kit` defines how tensors are made and passed."""
+    """Computes one contraction of tensors with any strides; `kit` has the framework's functions that create tensors and pass them."""
     (shape, order), name = _result_of(letters, a.shape, b.shape, kit.strides_of(a), kit.strides_of(b)), words.type_of(a, out)
     if out is None:
         out = made(order, shape, lambda lying: kit.empty(a, lying, name), kit.permuted)
@@ -151,7 +152,7 @@ def run(kit, letters, a, b, out, words, stream=None):
 
 
 def gradients(product, letters, a, b, grad, needs):
-    """Returns the gradients of A and B, if they are needed, computed with product(letters, x, y, like). Every letter of A is also in B or
-    in the result."""
+    """Returns the gradients of A and B, or None for a gradient that is not needed. product(letters, x, y, like) computes each gradient,
+    which is possible because every letter of A is also in B or in the result."""
     of_a, of_b, of_d = letters
     return (product((of_d, of_b, of_a), grad, b, a) if needs[0] else None, product((of_a, of_d, of_b), a, grad, b) if needs[1] else None)

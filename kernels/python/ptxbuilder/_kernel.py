@@ -1,4 +1,4 @@
-"""Any kernel that has a sidecar, as a function on tensors."""
+"""Turns any kernel that has a sidecar into a function on tensors."""
 import functools
 import hashlib
 import inspect
@@ -12,14 +12,14 @@ from . import _ext
 from ._common import NAMES, device_of, door_of
 
 _SCALARS = {"float16": "<e", "float64": "<d", "float32": "<f"}
-# The entries of a sidecar that a launch depends on; a sidecar also describes the compiler's results.
+# The entries of a sidecar on which a launch depends. The other entries describe the compiler's results.
 _OF_LAUNCH = ("kernel", "parameters", "threads", "block", "cluster", "dynamic_shared_bytes", "grid")
 
-_loaded = {}  # kernels by handle, kept for the lifetime of the process
+_loaded = {}  # kernels indexed by handle, stored for the lifetime of the process
 
 
 def by_handle(handle):
-    """Returns the kernel that a compiled graph names."""
+    """Returns the kernel with the handle that a compiled graph contains."""
     kernel = _loaded.get(handle)
     if kernel is None:
         raise ValueError(f"kernel '{handle}' is not loaded in this process: load() the same files first, with the same outputs and "
@@ -27,10 +27,10 @@ def by_handle(handle):
     return kernel
 
 
-@functools.lru_cache(maxsize=None)  # since the extension reads a file once
+@functools.lru_cache(maxsize=None)  # cached, since the extension also reads a file only once
 def _digest_of(path):
-    """Returns the digest of the PTX if it exists, since each ptxas makes a different cubin from it; otherwise that of the cubin; or for an
-    LLVM IR module, that of the module."""
+    """Returns the digest of the kernel's code. For an LLVM IR module, this is the digest of the module. Otherwise it is the digest of the
+    PTX, since each ptxas produces a different cubin from it, or of the cubin if there is no PTX."""
     stem, ending = os.path.splitext(path)
     stem = stem if ending in (".cubin", ".ptx", ".json") else path
     image = next(x for x in (path if ending in (".ll", ".bc") else stem + ".ptx", stem + ".cubin") if os.path.exists(x))
@@ -39,32 +39,32 @@ def _digest_of(path):
 
 
 def load(path, kernel=None, *, outputs=None, updates=(), device="auto", waive=()):
-    """Loads a kernel from the path of its cubin or PTX, whose sidecar is in the same folder; `kernel` chooses one of several. An LLVM IR
-    module, kernel.ll or kernel.bc, is compiled for the device and needs no sidecar; `waive` names reports of ptxas to accept, such as
-    ["spills", "C7510"].
+    """Loads a kernel from the path of its cubin or PTX. The sidecar must be in the same folder; `kernel` chooses one of several kernels. An
+    LLVM IR module, kernel.ll or kernel.bc, is compiled for the device and needs no sidecar; `waive` names reports of ptxas to accept, such
+    as ["spills", "C7510"].
 
-    Call the result with the grid, which is up to three numbers, or None for the sidecar's rule, and with the parameters by name: tensors
-    for pointers and tensor maps, numbers for scalars, and a dict for a struct. A tensor for a pointer must have no gaps, since the kernel
-    does not know its strides.
+    Call the result with the grid, which is up to three numbers or None for the sidecar's rule, and pass the parameters by name: tensors for
+    pointers and tensor maps, numbers for scalars, and a dict for a struct. A tensor for a pointer must have no gaps, since its strides are
+    not passed to the kernel.
 
         saxpy = load("saxpy.cubin", updates=["y"])
         y = saxpy(x=x, y=y, alpha=2.0, count=n)
 
-    `outputs` names parameters that the call allocates, each with a rule for its shape: the name of a tensor with the same shape, a shape,
-    or a function of the call's arguments as a dict, which returns a shape or (shape, type); the default type is the sidecar's. `updates`
-    names tensors that the kernel changes: in place, or in JAX, where arrays cannot be written, as new arrays. A field of a struct is named
-    like "p.x". The call returns outputs and updates, in this order: a single one as it is, several as a tuple. If both are omitted, each
-    tensor is assumed to be changed in place, which JAX refuses.
+    `outputs` maps parameters that the call allocates to rules for their shapes. A rule is the name of a tensor with the same shape, a
+    shape, or a function that receives the call's arguments as a dict and returns a shape or (shape, type); the default type is that in the
+    sidecar. `updates` names tensors that the kernel changes: in place, except in JAX, where they become new arrays because arrays cannot be
+    written. The name of a field of a struct is, for example, "p.x". The call returns the outputs and then the updates: a single tensor as
+    it is, or several as a tuple. If both arguments are omitted, every tensor is assumed to be changed in place, and JAX rejects the kernel.
 
-    The kernel is loaded on `device`, and on other devices when it is first called there; "auto" is a GPU if there is one, else the
-    emulator. A pickled kernel, for instance for the workers of a DataLoader, is loaded again from its path and these arguments. Its rules
-    must then be functions that pickle finds by name, not lambdas.
+    The kernel is loaded on `device`, and on another device when it is first called there; "auto" is a GPU if there is one, else the
+    emulator. When a kernel is unpickled, for instance in the workers of a DataLoader, it is loaded again from its path and these arguments.
+    Rules that are functions must then be functions that pickle can find by name, not lambdas.
     """
     return Kernel(path, kernel, outputs or {}, tuple(updates), device, ",".join([waive] if isinstance(waive, str) else waive))
 
 
 class Kernel:
-    """A kernel that load() has loaded. It is called with a grid and its parameters by name, as load() describes."""
+    """A kernel that load() has loaded. Call it with a grid, and with its parameters by name, as load() describes."""
 
     def __init__(self, path, kernel, outputs, updates, device, waived):
         self.path = os.path.abspath(os.fspath(path))
@@ -74,7 +74,7 @@ class Kernel:
             try:
                 _ext.open(0)
                 device = 0
-            except RuntimeError:  # there is none
+            except RuntimeError:  # there is no GPU
                 device = _ext.EMULATOR
         self.program, text = _ext.program(self.path, kernel, device_of(device) if device != _ext.EMULATOR else device, waived)
         self.sidecar = json.loads(text)
@@ -88,13 +88,13 @@ class Kernel:
                     raise ValueError(f"{word}: kernel '{self.name}' has no tensor '{path}'; it has {', '.join(self.kinds) or 'none'}")
         self.outputs, self.updates = dict(outputs), updates
         self.__doc__, self.__signature__ = self._described()
-        self.is_pure = bool(outputs or updates)  # whether it declares what it changes
+        self.is_pure = bool(outputs or updates)  # whether the kernel declares what it changes
         self.handle = self._handle()
         _loaded.setdefault(self.handle, self)
 
     def _handle(self):
-        """Returns the name with which compiled graphs call the kernel, in this process and in others. Two kernels share a name if they have
-        the same code, are launched in the same way and change the same tensors."""
+        """Returns the name that compiled graphs use for the kernel, in this process and in others. Two kernels have the same name if they
+        have the same code, are launched in the same way and change the same tensors."""
         of_launch = {word: self.sidecar.get(word) for word in _OF_LAUNCH}
         known = [_digest_of(self.path), of_launch, [path for path in self.kinds if self.is_written(path)]]
         return f"{self.name}:{hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:32]}"
@@ -117,17 +117,17 @@ class Kernel:
             kinds("device", kinds.KEYWORD_ONLY, default=None)])
 
     def __reduce__(self):
-        return Kernel, self.loaded_by  # unpickling loads it again
+        return Kernel, self.loaded_by  # unpickling loads the kernel again
 
     def __deepcopy__(self, memo):
-        return self  # like copying a function
+        return self  # the copy of a function is the function itself, too
 
     def __repr__(self):
         words = (f"{p['name']}: {p['kind']}" + (f" of {p['dtype']}" if "dtype" in p else "") for p in self.parameters)
         return f"<kernel {self.name}({', '.join(words)}) of {self.path}>"
 
     def __call__(self, grid=None, /, *, device=None, **arguments):
-        """Queues one launch on the stream of the tensors' framework; `device` is that of matmul()."""
+        """Queues one launch on the current stream of the tensors' framework; matmul() describes `device`."""
         self.check(self.parameters, arguments)
         if grid is not None:
             grid = (grid,) if is_number(grid) or not hasattr(grid, "__len__") else tuple(grid)
@@ -145,7 +145,7 @@ class Kernel:
     # ---- Functions for the frameworks' modules ----
 
     def check(self, parameters, given, owner=""):
-        """Refuses a parameter, or a field of a struct, that is missing or unknown, and a value that is not a number if one is required."""
+        """Rejects arguments if a parameter, or a field of a struct, is missing or unknown, or if the value of a scalar is not a number."""
         whose = f"parameter '{owner[:-1]}'" if owner else f"kernel '{self.name}'"
         taken = [parameter["name"] for parameter in parameters if owner + parameter["name"] not in self.outputs]
         for name in given:
@@ -167,7 +167,7 @@ class Kernel:
                 raise ValueError(f"parameter '{owner}{name}' has type {parameter['dtype']}, but the argument is {value!r}")
 
     def output_of(self, path, arguments):
-        """Returns the shape and the type's name of an output."""
+        """Returns the shape of an output and the name of its type."""
         rule = self.outputs[path]
         if isinstance(rule, str):
             of = dict((name, x) for name, _, x in self.tensors(arguments)).get(rule)
@@ -184,7 +184,7 @@ class Kernel:
         return tuple(rule), NAMES.get(dtype, dtype)
 
     def replaced(self, arguments, by_path):
-        """Returns the arguments with those at some paths replaced."""
+        """Returns a copy of the arguments in which the arguments at some paths are replaced."""
         def of(given, owner):
             replaced = {name: of(x, f"{owner}{name}.") if isinstance(x, dict) else x for name, x in given.items()}
             return {**replaced, **{path[len(owner):]: x for path, x in by_path.items()
@@ -193,7 +193,7 @@ class Kernel:
         return of(arguments, "")
 
     def with_outputs(self, arguments, make):
-        """Returns the arguments with everything that the call allocates, each made by make(shape, type's name)."""
+        """Returns the arguments together with the outputs, which make(shape, type's name) creates."""
         return self.replaced(arguments, {path: make(*self.output_of(path, arguments)) for path in self.outputs})
 
     def tensors(self, arguments):
@@ -201,7 +201,7 @@ class Kernel:
         return [(path, self.kinds[path], x) for path in self.kinds if (x := _at(arguments, path, _nothing)) is not _nothing]
 
     def results(self, arguments):
-        """Returns the arguments that a call returns, out of all its arguments."""
+        """Returns the result of a call: its outputs and updates, selected from all its arguments."""
         results = tuple(_at(arguments, path) for path in (*self.outputs, *self.updates))
         return results[0] if len(results) == 1 else results or None
 
@@ -209,8 +209,8 @@ class Kernel:
         return not self.is_pure or path in self.outputs or path in self.updates
 
     def encode(self, arguments, tensor, scalar, struct):
-        """Calls `tensor(name, value, is_written)`, `scalar(name, type, value)` or `struct(the results for its fields)` for each parameter,
-        in the kernel's order, and returns the results. The arguments must have passed check(), and must include outputs."""
+        """Calls `tensor(name, value, is_written)`, `scalar(name, type, value)` or `struct(results for its fields)` for each parameter, in
+        the kernel's order, and returns the results. The arguments must have passed check(), and must include the outputs."""
         def one(parameter, value, owner):
             name = owner + parameter["name"]
             if parameter["kind"] == "scalar":
@@ -227,7 +227,7 @@ class Kernel:
         return [one(parameter, arguments[parameter["name"]], "") for parameter in self.parameters]
 
     def run(self, grid, arguments, tensor, device, stream=None):
-        """Launches the kernel, in place; `tensor` converts a tensor to the extension's form."""
+        """Launches the kernel, which changes tensors in place; `tensor` converts a tensor to the extension's form."""
         encoded = self.encode(arguments, lambda name, x, is_written: (name, tensor(x), is_written), scalar_of,
                               lambda fields: ("struct", tuple(fields)))
         _ext.launch(self.program, grid, tuple(encoded), device_of(device), stream)
@@ -237,7 +237,7 @@ _nothing = object()
 
 
 def _tensors_in(parameters, owner=""):
-    """Returns (name, parameter) of each tensor; names in structs are "p.x"."""
+    """Yields (name, parameter) for each tensor. The name of a field of a struct is, for example, "p.x"."""
     for parameter in parameters:
         if parameter["kind"] == "struct":
             yield from _tensors_in(parameter["fields"], owner + parameter["name"] + ".")
@@ -246,7 +246,7 @@ def _tensors_in(parameters, owner=""):
 
 
 def _values(arguments):
-    """Returns the values of all arguments, with the fields of structs in their place."""
+    """Returns the values of all arguments. A struct is replaced with the values of its fields."""
     values = []
     for x in arguments.values():
         values += _values(x) if isinstance(x, dict) else [x]
@@ -274,7 +274,7 @@ def has_gaps(x):
 def scalar_of(name, dtype, value):
     """Converts a number to the extension's form: an integer, or the bits of a float."""
     if hasattr(value, "shape") and value.shape == ():
-        value = value.item()  # from NumPy, or from a tensor that is a number
+        value = value.item()  # a NumPy scalar, or a tensor without dimensions
     kind = NAMES[dtype]
     if kind == "bfloat16":
         bits, = struct.unpack("<I", struct.pack("<f", value))

@@ -1,4 +1,4 @@
-"""NumPy arrays, including those of ml_dtypes, on the emulator, or copied to a GPU and back."""
+"""Operations on NumPy arrays, including arrays of ml_dtypes, on the emulator or on a GPU, to which arrays are copied."""
 import sys
 
 import numpy
@@ -7,7 +7,7 @@ from . import _attention, _convolution, _einsum, _packed, _product, _rows
 from ._common import check_kind
 from ._common import host_tensor as tensor
 
-IS_ALLOCATED = False  # whether the extension allocates results, in the framework's memory
+IS_ALLOCATED = False  # whether the extension can allocate results in the framework's memory
 broadcast_shapes, broadcast_to, compact = numpy.broadcast_shapes, numpy.broadcast_to, numpy.ascontiguousarray
 copy = numpy.array
 
@@ -44,7 +44,7 @@ def permuted(x, axes):
 def view(out, shape):
     result = out.view()
     try:
-        result.shape = shape  # raises instead of copying
+        result.shape = shape  # raises AttributeError instead of copying
     except AttributeError:
         raise ValueError(f"D: its batches, of shape {out.shape} and strides {out.strides} bytes, must follow each other without gaps")
     return result
@@ -66,7 +66,7 @@ def matmul(a, b, out, operands, options):
 
 def einsum(letters, a, b, out, words):
     _check({"A": a, "B": b}, out=out)
-    # Arrays with a negative stride, which tensor maps do not support, are copied.
+    # Copies arrays with negative strides, because tensor maps do not support them.
     a, b = (x if all(stride >= 0 for stride in x.strides) else compact(x) for x in (a, b))
     return _einsum.run(_kit, letters, a, b, out, words)
 
@@ -86,7 +86,7 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, of
 
 
 class packed_kit:
-    """The functions that packing uses. NumPy arrays are already on the host."""
+    """The functions that packing uses. NumPy arrays are already in host memory."""
     check, on_host, tensor = staticmethod(_check), staticmethod(compact), staticmethod(tensor)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Weights of 4 or 8 bits that are packed in advance, and products with them."""
+"""Packs weights of 4 or 8 bits in advance, and computes products with them."""
 import functools
 import math
 import numbers
@@ -14,26 +14,27 @@ _BYTES = {"int4": "int8", "uint4": "uint8", "int8": "int8", "e4m3": "float8_e4m3
 _SCALES = ("float32", "float16", "bfloat16")
 _C, _BIAS, _SCALE_B, _OFFS, _A_ROWS = (Operands._fields.index(word) for word in ("c", "bias", "scale_b", "offs", "a_rows"))
 _NOTHING = [None] * len(Operands._fields)
-_name_of = functools.cache(name_of)  # each call needs two
+_name_of = functools.cache(name_of)  # cached, because each call needs two names
 
 
 class PackedWeights(NamedTuple):
     """A matrix B [k, n], or one for each of several experts, for packed_mm(), as returned by pack_weights()."""
-    data: Any  # uint8 [n/64, bytes], with the quotient rounded up; experts come first
-    scale_b: Any  # float32 [n] if all of k has one scale; experts come first; else None, and the data has the groups' scales
+    data: Any  # uint8 [n/64, bytes], with the quotient rounded up, or [experts, n/64, bytes]
+    scale_b: Any  # float32 [n], or [experts, n], if each column has one scale; else None, and the scales of the groups are in the data
     shape: tuple  # (k, n), or (experts, k, n)
-    form: int  # the library's number for the type, the group and the type of scales
+    form: int  # the library's number for the type of weights, the group and the type of scales
 
 
 def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
-    """Packs the weights of a layer, [n, k] like those of torch.nn.Linear, for packed_mm(), in the order in which tensor cores use them.
+    """Packs the weights of a layer for packed_mm(), in the order in which tensor cores use them. `w` is [n, k], like the weight of
+    torch.nn.Linear.
 
     `w` has a byte for each weight: int8 from -8 to 7 with `type` "int4", uint8 from 0 to 15 ("uint4"), int8 ("int8", the default) or
-    float8_e4m3fn ("e4m3", without NaN). Every `group` of 32, 64 or 128 elements along k has a scale, float32, float16 or bfloat16 [n,
-    groups], where `groups` is k/group, rounded up. With one scale for each column, [n] or [n, 1], all of k is a group. `zeros`, only for
-    uint4, are the zero points, uint8 [n, groups] from 0 to 15: the value of a weight is (w - zero) scale. Tensors may be on any device; the
-    CPU packs them, once for all products. For weights of experts, the experts come first: [experts, n, k], and scales and zeros [experts,
-    n, groups].
+    float8_e4m3fn ("e4m3", without NaN). Every `group` of 32, 64 or 128 elements along k has a scale. `scales` is float32, float16 or
+    bfloat16 [n, groups], where groups is k/group, rounded up. If there is only one scale for each column, [n] or [n, 1], all of k is one
+    group. `zeros`, only for uint4, holds the zero points, uint8 [n, groups] from 0 to 15; the value of a weight is (w - zero) * scale.
+    Tensors may be on any device; they are packed on the CPU, once for all products. The weights of experts are [experts, n, k], with scales
+    and zeros [experts, n, groups].
     """
     kit = _kit_of(w)
     kit.check({"w": w}, scales=scales, zeros=zeros)
@@ -65,7 +66,7 @@ def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
 
 
 def unpack_weights(packed):
-    """Unpacks what pack_weights() packed: returns (w, scales, zeros), where zeros are None if there are none."""
+    """Reverses pack_weights(): returns (w, scales, zeros), where zeros is None if there are no zero points."""
     _check_packed("packed", packed)
     kit, (*experts, k, n) = _kit_of(packed.data), packed.shape
     kit.check({"data": packed.data}, scale_b=packed.scale_b)
@@ -88,17 +89,17 @@ def unpack_weights(packed):
 
 def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, device=None,
               offs=None, a_rows=None):
-    """Returns activation(alpha A B + beta C + bias) with packed weights B, rounded once: A is [.., k] of float16 or bfloat16, and the
-    result is [.., n].
+    """Returns activation(alpha A B + beta C + bias) with packed weights B, rounded once. A is float16 or bfloat16 [.., k], and the result
+    is [.., n].
 
     Weights are converted to A's type exactly, and the sum of each group of k is multiplied by the group's scale in float32, so only the
     result is rounded. matmul() describes `bias`, `c` and the other arguments; torch.compile and jax.jit are supported, too. A, C and bias
-    have gradients, where the gradient of A uses weights that are rounded once to A's type; weights and scales have none.
+    have gradients; the gradient of A uses weights that are rounded once to A's type. Weights and scales have no gradient.
 
-    With weights of experts, A [m, k] has the rows of each expert, one expert after the other, and `offs`, int32 [experts] in device memory,
-    gives the ends of their rows, as in matmul(); bias is [experts, n], and C is [m, n]. Rows after the last end have a product of 0.
+    With weights of experts, A [m, k] has the rows of the experts, one expert after the other, and `offs`, int32 [experts] in device memory,
+    holds the end of each expert's rows, as in matmul(); bias is [experts, n], and C is [m, n]. For rows after the last end, A B is 0.
 
-    With `a_rows`, int32 [m], row i of the product is that of row a_rows[i] of A [any, k], which is gathered as in matmul().
+    With `a_rows`, int32 [m], row i of the product uses row a_rows[i] of A [any, k], which is gathered as in matmul().
     """
     _check_packed("B", b)
     beta = beta if beta is not None else 1.0 if c is not None else 0.0
@@ -107,7 +108,7 @@ def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None,
         if not isinstance(x, (int, float, numbers.Real)):
             raise ValueError(f"{name}: it is of type {type(x).__name__}, but must be a number, since its gradient would be lost: multiply "
                              "A or C by this tensor")
-    activation_of(activation)  # which says what is wrong
+    activation_of(activation)  # raises ValueError if the activation is not valid
     if (offs is not None) != (b.data.ndim == 3):
         raise ValueError(f"offs: {'given' if offs is not None else 'none'} with weights of shape {tuple(b.shape)}; it must be given with "
                          "weights of experts, [experts, k, n], and only with these")
@@ -115,8 +116,8 @@ def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None,
 
 
 def _on_host(kit, call, numbers, experts, *tensors):
-    """Packs or unpacks one matrix, or the matrices along the tensors' first dimension one after the other."""
-    there = [None if x is None else kit.on_host(x) for x in tensors]  # keeps copies alive until the call is over
+    """Packs or unpacks a matrix, or one after the other the matrices along the tensors' first dimension."""
+    there = [None if x is None else kit.on_host(x) for x in tensors]  # keeps copies alive until the call has ended
     for each in ([None if x is None else x[i] for x in there] for i in range(experts[0])) if experts else [there]:
         call(*numbers, *(None if x is None else kit.tensor(x) for x in each))
 
@@ -157,22 +158,23 @@ def _code(name):
 
 
 def describe(form):
-    """Returns (type, group, name of the scales' type) of a form."""
+    """Returns (type, group, name of the scales' type) for the number of a form."""
     word = next(word for word, number in _ext.PACKED_TYPES.items() if number == form & 0xff)
     return word, form >> 8 & 0xff, next(name for name in _SCALES if _code(name) == (form >> 16 & 0xff) << 8 | form >> 24 & 0xff)
 
 
 def columns_of(kit, b, name):
-    """Returns (w, scales), w [n, k] of the type with this name and scales float32 [n], whose products are the weights. They are computed
-    with the framework's functions, which may be traced; dimensions of experts come first. Each column is divided by its greatest scale, so
-    that its weights are in the range of f16 whatever the scales are."""
+    """Returns (w, scales): w [n, k], of the type with this name, times scales, float32 [n], are the weights. A dimension of experts comes
+    first. They are computed with the framework's functions, which may be traced. Each column is divided by its greatest scale, so that its
+    elements are in the range of f16 for all scales."""
     (*experts, k, n), (word, group, scales) = b.shape, describe(b.form)
     lines, depth = math.prod(b.data.shape[:-1]), -(-k // 128)
     bits = 4 if word.endswith("int4") else 8
     blocks = b.data.reshape(lines, depth, -1)
     size = 64 * 128 * bits // 8
-    # Bytes are in the order of PackedPlace's threads and words. The parts along a column are warp, high_row and row, and the parts along k
-    # are the block, two of the step, high_pair, pair and second; the permutation brings both into this order.
+    # Bytes are in the order of PackedPlace's threads and words. The position along a column consists of warp, high_row and row, and the
+    # position along k consists of the block, two parts of the step, high_pair, pair and second. The permutation sorts the parts into this
+    # order.
     if bits == 4:
         w = blocks[..., :size].reshape(lines, depth, 2, 4, 8, 4, 4, 2, 2)
         w = kit.permuted(kit.stacked([w & 15, w >> 4]), (1, 4, 0, 5, 2, 3, 7, 9, 6, 8))
@@ -183,7 +185,7 @@ def columns_of(kit, b, name):
     w = kit.cast(kit.of_bytes(w[..., None], "float8_e4m3fn") if word == "e4m3" else w, "float32")
     w = w - {"int4": 8.0, "int8": 128.0}.get(word, 0.0)
 
-    def of_groups(at, name, item):  # the numbers of each column's groups, with this many bytes each
+    def of_groups(at, name, item):  # returns a number of `item` bytes for each group of each column
         x = blocks[..., at:at + 128 // length * 64 * item].reshape(lines, depth, 128 // length, 64, item)
         x = x[..., 0] if name == "uint8" else kit.of_bytes(x, name)
         return kit.cast(kit.permuted(x, (0, 3, 1, 2)).reshape(64 * lines, -1), "float32")
@@ -203,7 +205,7 @@ def columns_of(kit, b, name):
 
 
 def result_of(a, b, out_dtype, a_rows=None):
-    """Returns the shape of a product's result, and the name of its type."""
+    """Returns the shape of a product's result and the name of its type."""
     *experts, k, n = b.shape
     if experts and a.ndim != 2:
         raise ValueError(f"A: {tuple(a.shape)}; with weights of experts it must be [m, {k}], with the rows of each expert after those of "
@@ -218,7 +220,7 @@ def result_of(a, b, out_dtype, a_rows=None):
 
 
 def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs=None, a_rows=None):
-    """Computes one product of a framework's tensors, where `kit` defines how they are made and passed."""
+    """Computes one product; `kit` has the framework's functions that create tensors and pass them."""
     shape, name = result_of(a, b, out_dtype, a_rows)
     is_matrix = len(shape) == 2
     folded = shape if is_matrix else (math.prod(shape[:-1]), shape[-1])
@@ -233,7 +235,7 @@ def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, off
     given = _NOTHING.copy()
     beside = [None if x is None else kit.compact(x) for x in (c if c is None or is_matrix else c.reshape(folded), bias, b.scale_b,
                                                             offs, a_rows)]
-    for at, x in zip((_C, _BIAS, _SCALE_B, _OFFS, _A_ROWS), beside):  # keeps copies alive until the call is over
+    for at, x in zip((_C, _BIAS, _SCALE_B, _OFFS, _A_ROWS), beside):  # keeps copies alive until the call has ended
         if x is not None:
             given[at] = kit.tensor(x)
     rows = kit.compact(a) if is_matrix else kit.compact(a).reshape(folded[0], a.shape[-1])

@@ -1,20 +1,20 @@
-"""The product, for the framework of its operands."""
+"""Matrix products for the tensors of any framework."""
 import math
 from collections import namedtuple
 
 from . import _ext
-from ._ext import eager_product  # a name of this module is found faster than one of _ext, at each call
+from ._ext import eager_product  # a name of this module, because each call finds it faster than an attribute of _ext
 from ._common import (ACTIVATIONS, activation_of, as_they_lie, check_flags, check_number, device_of, door_of, fold, name_of, output_of,
                       untouched, warn_of_work)
 from ._sparse import SparseMatrix, shares
 
-# An operand other than A, B and D, as the library's table describes it: its word in matmul(); its name in errors; its type "f32", "addend"
-# (D's type, or bf16 if D has 8 bits), "s32" or "s64"; its shape "one", "rows", "columns", "columns_of_all", "elements", "groups",
-# "rows_by_k", "columns_by_k", "blocks", "row_blocks" or "column_blocks"; and its role "groups", "placement", "gather", "scatter",
+# An operand other than A, B and D, as described in the library's table: its word in matmul(); its name in errors; its type, "f32", "addend"
+# (D's type, or bf16 if D has 8 bits), "s32" or "s64"; its shape, "one", "rows", "columns", "columns_of_all", "elements", "groups",
+# "rows_by_k", "columns_by_k", "blocks", "row_blocks" or "column_blocks"; and its role, "groups", "placement", "gather", "scatter",
 # "sparsity", "block_factor", "factor", "residual", "addend", "inputs", "greatest" or "result_factor".
 Row = namedtuple("Row", "word, label, type, shape, role")
 ROWS = tuple(Row(*row) for row in _ext.OPERANDS)
-Operands = namedtuple("Operands", [row.word for row in ROWS], defaults=(None,) * len(ROWS))  # a tensor or None for each row
+Operands = namedtuple("Operands", [row.word for row in ROWS], defaults=(None,) * len(ROWS))  # a tensor or None for each of ROWS
 ALPHA = Operands._fields.index("alpha")
 Options = namedtuple("Options", "alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device")
 
@@ -23,83 +23,87 @@ NO_GRADIENT = ("{}: not supported if a gradient of the product is requested: lea
 
 
 def is_traced():
-    """Returns whether torch.compile is tracing, which cannot see into the extension. This is replaced with PyTorch's function after PyTorch
-    is imported."""
+    """Returns whether torch.compile is tracing, since it cannot trace the extension. Once PyTorch is imported, PyTorch's own function
+    replaces this one."""
     return True
 
 
-# Arguments are not keyword-only, since Python looks up the default of each such argument in a dict, which costs 0.2 to 0.3 us per call.
+# The arguments are not keyword-only, because Python would look up the default of each keyword-only argument in a dict, which takes 0.2 to
+# 0.3 us per call.
 def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, transpose_a=False,
            transpose_b=False, precise=False, tf32=False, device=None, scale_a=None, scale_b=None, scale_result=None, amax=None,
            slope_of=None, gate=False, row_bias=None, offs=None, scale_a_1x128=None, scale_b_128x128=None, scale_b_1x128=None,
            a_rows=None, d_rows=None, a_metadata=None, b_metadata=None, add_to_rows=None, counts=None, b_addresses=None):
     """Returns D = activation(alpha A B + beta C + bias + row_bias), rounded once, as a tensor of A's framework.
 
-    A is [.., m, k] and B is [.., k, n], or their transposes; batches are broadcast. Both are f16, both are bf16, both are f32 (which the
-    tensor cores truncate to tf32, as `tf32` must allow), or they are int8 or uint8, or e4m3fn or e5m2, in any combination. D has
-    `out_dtype`, a type of the framework or a name such as "f32": f16, bf16, f32, e4m3fn or e5m2, and for integers int32; the default is the
-    operands' type, or bf16 for 8-bit floats. C is [.., m, n], bias is [n] and row_bias is [.., m] or [.., m, 1], of D's type, or bf16 if D
-    has 8 bits; beta is 1 if C is given. `activation` is {activations}; gelu is the approximation with tanh. With `precise`, sums of 8-bit
-    floats are added to f32 sums every 128 elements along k.
+    A is [.., m, k] and B is [.., k, n], or their transposes; batches are broadcast. Both are f16, both are bf16, or both are f32, which the
+    tensor cores truncate to tf32, so `tf32` must be set. Or each is int8 or uint8, or each is e4m3fn or e5m2. D has `out_dtype`, a type of
+    the framework or a name such as "f32": f16, bf16, f32, e4m3fn or e5m2, and for integers int32; the default is the operands' type, or
+    bf16 for 8-bit floats. C is [.., m, n], bias is [n] and row_bias is [.., m] or [.., m, 1], of D's type, or bf16 if D has 8 bits; beta is
+    1 if C is given. `activation` is {activations}; gelu is the approximation with tanh. With `precise`, sums of 8-bit floats are added to
+    f32 sums every 128 elements along k.
 
-    Scales are float32 in device memory, like those of torch._scaled_mm. `scale_a` multiplies the rows of A, [.., m] or [.., m, 1], and
-    `scale_b` the columns of B, [.., n] or [.., 1, n]; if it has one element, it multiplies the entire product. `alpha` may also be a tensor
-    with one element. D is multiplied by `scale_result`, which has one element, before it is rounded and, if it has 8 bits, clamped. `amax`,
-    which has one element, is replaced with the greatest |D| before `scale_result` and rounding, if that is greater: set it to 0 first. JAX
-    arrays are not written: with amax=True, or an array, matmul() returns (D, amax), and with amax=False only D.
+    Scales are float32 in device memory, like those of torch._scaled_mm. `scale_a`, [.., m] or [.., m, 1], multiplies the rows of A, and
+    `scale_b`, [.., n] or [.., 1, n], multiplies the columns of B; a scale with one element multiplies the entire product. `alpha` may also
+    be a tensor with one element. D is multiplied by `scale_result`, which has one element, before it is rounded and, if it has 8 bits,
+    clamped. `amax`, which has one element, is replaced with the greatest |D|, taken before `scale_result` and rounding, if that is greater;
+    set it to 0 first. JAX arrays cannot be written: there, matmul() returns (D, amax) if amax is True or an array, and only D if amax is
+    False.
 
     With `gate`, D[.., j] = activation(x[.., 2 j]) x[.., 2 j + 1] for x = alpha A B + bias, which has twice as many columns as D. With
     `slope_of`, [.., m, n] of C's type, D = x activation'(slope_of), the backward pass through an activation.
 
     With `offs`, int32 in device memory, A [m, k] has the rows of groups one after the other. Group g ends at offs[g], B is [groups, k, n],
-    and each group is multiplied by its own matrix. A group may be empty; rows after the last group have a product of 0. bias and scale_b
-    are then [groups, n], and scale_a is [m]. Alternatively, groups divide k, with A [m, k] and B [k, n], and D is [groups, m, n], the
+    and each group is multiplied by its own matrix. A group may be empty; for rows after the last group, A B is 0. bias and scale_b are then
+    [groups, n], and scale_a is [m]. Alternatively, groups divide k, with A [m, k] and B [k, n]; D is then [groups, m, n] and holds the
     product of each group's part. This requires 16-bit types, and is fastest if A is the transpose of a matrix that is laid out like B. The
-    host does not read `offs`. Ends that decrease or exceed the tensor are replaced with the nearest valid ones. Only A and B have
-    gradients, and only if nothing is applied after the sum.
+    host does not read `offs`. An end that is less than the previous one or outside the tensor is replaced with the nearest valid end. Only
+    A and B have gradients, and only if nothing is applied after the sum.
 
     With `counts`, int32 [groups] in device memory, instead of `offs`, each group has m/groups rows of A and D, as for experts with a fixed
-    capacity each, and the first counts[g] of these rows are multiplied. The other rows cost nothing: in a new D they may hold anything, and
-    in `out` they remain unchanged. D's rows must be multiples of 16 bytes. There is no gradient.
+    capacity, and only the first counts[g] rows of group g are multiplied. The other rows take no time: in a new D they may hold anything,
+    and in `out` they remain unchanged. The length of D's rows must be a multiple of 16 bytes. There is no gradient.
 
-    With `b_addresses`, int64 [groups] in device memory, the matrix of group g of rows begins at that address, as returned by PyTorch's
-    data_ptr(), and B [k, n] is any matrix in the same device's memory with the shape, type and strides that all of them have. Addresses and
-    rows must be multiples of 16 bytes. The host does not read them, so those of a captured graph may change; the caller must keep the
-    matrices alive. A has a gradient. The matrices have none, or zeros in JAX, where int64 needs jax_enable_x64.
+    With `b_addresses`, int64 [groups] in device memory, the matrix of group g of rows begins at address b_addresses[g], as PyTorch's
+    data_ptr() returns it. All these matrices have the same shape, type and strides; B [k, n] is any matrix in the same device's memory that
+    has them too. Addresses and the strides of rows must be multiples of 16 bytes. The host does not read the addresses, so they may change
+    between replays of a captured graph; the caller must keep the matrices alive. A has a gradient. The matrices have no gradient, or zeros
+    in JAX, where int64 needs jax_enable_x64.
 
-    With `a_rows`, int32 [m] in device memory, row i of the product is that of row a_rows[i] of A, which is [any, k] with contiguous k. For
-    instance, it may be the row of a token that an expert processes, which need not be copied. A row may occur any number of times, and one
-    that A does not have, such as -1, means zeros. `offs` may divide the rows. `scale_a` and `scale_a_1x128` belong to the product's rows:
-    these few numbers are copied in advance. Batches and groups of k are not allowed. The gradient of A sums up those of a row's copies in
-    float32, on a GPU in no particular order.
+    With `a_rows`, int32 [m] in device memory, row i of the product uses row a_rows[i] of A, which is [any, k] with contiguous k. For
+    instance, the row of a token that an expert processes is read in place instead of being copied. A row may occur any number of times; if
+    A has no row with the given number, such as -1, zeros are used. `offs` may divide the rows into groups. `scale_a` and `scale_a_1x128`
+    are indexed by the product's rows, so these few numbers must be gathered in advance. Batches and groups of k are not allowed. The
+    gradient of a row of A is the sum of the gradients of all its uses, added in float32, on a GPU in no particular order.
 
-    With `d_rows`, int32 [m], row i of the product becomes row d_rows[i] of D. In a new D, which has m rows, each row must be named once. In
-    `out`, which may have any number of rows, other rows remain unchanged, and a row that it does not have, such as -1, is dropped.
-    `scale_a` belongs to the product's rows, like a router's weights. D's rows must be multiples of 16 bytes. To sum several results of one
-    token reproducibly, send them to consecutive rows, and sum these. Batches, groups of k and C are not allowed.
+    With `d_rows`, int32 [m], row i of the product becomes row d_rows[i] of D. In a new D, which has m rows, each row number must occur
+    once. `out` may have any number of rows; its other rows remain unchanged, and a result whose row does not exist in `out`, such as -1, is
+    dropped. `scale_a`, for example the weights of an expert router, is indexed by the product's rows. The length of D's rows must be a
+    multiple of 16 bytes. To add several results of a token reproducibly, store them in consecutive rows, and add these. Batches, groups of
+    k and C are not allowed.
 
     With `add_to_rows`, int32 [m], row i of the product is rounded and added to row add_to_rows[i] of D, in memory: to the contents of `out`
-    or, without `out`, to a copy of `c`, [any, n]. Any number of rows may be added to the same row, and a row that D does not have, such as
-    -1, is dropped. This way a token's results from several experts are added up, times a router's weights, `scale_a`. The sums have no
-    fixed order, so their last bits may differ from call to call, least of all in float32; torch.use_deterministic_algorithms() makes
-    matmul() refuse them. D is f16, bf16 or f32. Otherwise the rules of `d_rows` apply, and `amax` is not allowed. If a gradient is
-    requested, the framework adds the rows, and `c` and `scale_a` have gradients, too.
+    or, without `out`, to a copy of `c`, [any, n]. Any number of rows may be added to the same row, and a result whose row does not exist in
+    D, such as -1, is dropped. For example, this adds a token's results from several experts, multiplied by the router's weights, `scale_a`.
+    The order of additions is not fixed, so the last bits of the sums may differ from call to call, least of all in float32; matmul()
+    rejects add_to_rows if torch.use_deterministic_algorithms() is set. D is f16, bf16 or f32. Otherwise the rules of `d_rows` apply, and
+    `amax` is not allowed. If a gradient is requested, the framework adds the rows, and `c` and `scale_a` have gradients, too.
 
-    8-bit floats may have block scales, also float32. For every 128 elements along k, A has `scale_a_1x128` [.., k/128, m], with a scale for
-    each row, and B has either `scale_b_1x128` [.., k/128, n], with a scale for each column, or `scale_b_128x128` [.., n/128, k/128], with a
-    scale for every 128 columns. Quotients are rounded up; with `offs`, those of B are [groups, ..]. Scales with gaps are copied. The scales
-    multiply the sum of every 128 elements along k before it is added to float32 sums. scaled_mm() accepts them in PyTorch's form. They have
-    no gradient.
+    8-bit floats may have block scales, which are also float32. For every 128 elements along k, A has a scale for each row in
+    `scale_a_1x128` [.., k/128, m]. B has either a scale for each column in `scale_b_1x128` [.., k/128, n], or a scale for every 128 columns
+    in `scale_b_128x128` [.., n/128, k/128]. Quotients are rounded up; with `offs`, the scales of B begin with a dimension of groups. Scales
+    with gaps are copied. The sum over every 128 elements along k is multiplied by the scales before it is added to float32 sums.
+    scaled_mm() accepts block scales in PyTorch's layout. They have no gradient.
 
-    A may be a SparseMatrix from compress_2_4(), which represents [.., m, k] and stores two of every four elements along k. Alternatively B
-    may be one, with `transpose_b`, which represents [.., n, k], like the weights of a layer. The tensor cores then take half the time. A
-    and `a_metadata`, or B and `b_metadata`, may also be passed as its parts. They cannot be combined with block scales, and a sparse A
-    cannot be combined with `offs` or `a_rows`. They have no gradient.
+    A may be a SparseMatrix from compress_2_4(), which represents [.., m, k] and stores two of every four elements along k. Alternatively,
+    with `transpose_b`, B may be a SparseMatrix that represents [.., n, k], like the weights of a layer. The tensor cores then take half the
+    time. The two parts of a SparseMatrix may also be passed separately, as A and `a_metadata`, or as B and `b_metadata`. Sparse matrices
+    cannot be combined with block scales, and a sparse A cannot be combined with `offs` or `a_rows`. They have no gradient.
 
-    The call runs on the framework's current stream and its GPU. Operands on the CPU need a device: "emulator", or "cuda" to copy them to a
-    GPU and back. `out` is written and returned; it does not exist for JAX. D is differentiable in A, B, C, bias, `alpha`, `scale_a`,
-    `scale_b` and `slope_of`. If these require a gradient, the framework computes what comes after the sum, and `amax`, `scale_result` and a
-    D of 8 bits are refused. Raises ValueError that names the operand and the rule.
+    The call runs on the framework's current stream and the GPU of the operands. Operands on the CPU need a `device`: "emulator", or "cuda"
+    to copy them to a GPU and the result back. `out` is written and returned; JAX does not support it. D is differentiable in A, B, C, bias,
+    `alpha`, `scale_a`, `scale_b` and `slope_of`. If one of these requires a gradient, the framework computes the operations after the sum,
+    and `amax`, `scale_result` and an 8-bit D are rejected. If an operand breaks a rule, raises a ValueError that names both.
     """
     if not is_traced():
         d = eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device, False,
@@ -134,12 +138,12 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     return door_of(a).matmul(a, b, out, operands, options)
 
 
-if matmul.__doc__:  # python -OO removes it
+if matmul.__doc__:  # python -OO removes docstrings
     matmul.__doc__ = matmul.__doc__.replace("{activations}", " or ".join(f'"{word}"' for word in ACTIVATIONS if word))
 
 
 def check_together(activation, c, gate, slope_of):
-    """Refuses arguments that cannot be combined with a gate or with a slope."""
+    """Rejects arguments that cannot be combined with a gate or with a slope."""
     if (gate or slope_of is not None) and activation is None:
         raise ValueError(f"{'gate' if gate else 'slope_of'} needs an activation, but it is None")
     if gate and slope_of is not None:
@@ -149,7 +153,7 @@ def check_together(activation, c, gate, slope_of):
 
 
 def what_rows_are_added_to(operands, options):
-    """Returns C, whose copy receives the added rows, and the operands and options without it."""
+    """Returns C, and the operands and options without C. The rows are added to a copy of C."""
     if options.beta != 1:
         raise ValueError(f"beta: {options.beta}; with add_to_rows it must be 1, since rows are added to an unscaled C: multiply C before")
     if options.out_dtype is not None and name_of(options.out_dtype) != name_of(operands.c.dtype):
@@ -159,13 +163,13 @@ def what_rows_are_added_to(operands, options):
 
 
 def has_more(operands, options):
-    """Returns whether there are operands other than A, B, C and a bias; only products without such operands have derivatives that use the
-    same kernels."""
+    """Returns whether there is a gate or an operand other than A, B, C and a bias. If there is, the library's kernels do not compute the
+    derivatives of the product."""
     return options.gate or any(x is not None for row, x in zip(ROWS, operands) if row.word not in ("c", "bias"))
 
 
 def alpha_as_given(operands, options, is_tensor):
-    """Returns the operands and options with alpha as a number, unless it is a tensor of the framework."""
+    """Returns the operands and options after moving alpha to the options, unless alpha is a tensor of the framework."""
     alpha = operands.alpha
     if alpha is None or is_tensor(alpha):
         return operands, options
@@ -177,7 +181,7 @@ def by_label(operands):
 
 
 def with_role(operands, *roles):
-    """Returns (row, tensor) of each given operand of the roles."""
+    """Returns (row, tensor) for each given operand that has one of the roles."""
     return [(row, x) for row, x in zip(ROWS, operands) if x is not None and row.role in roles]
 
 
@@ -188,14 +192,14 @@ _RECIPES = {"TensorWise": "scale_{}", "RowWise": "scale_{}", "BlockWise1x128": "
 
 def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None, swizzle_b=None, bias=None,
               output_dtype="bf16", contraction_dim=(), use_fast_accum=False, *, device=None):
-    """A replacement for torch.nn.functional.scaled_mm with the same arguments, for any framework: [m, k] times [k, n], of 8-bit floats with
-    scales.
+    """A replacement for torch.nn.functional.scaled_mm with the same arguments, for any framework: multiplies [m, k] by [k, n], both 8-bit
+    floats with scales.
 
     A recipe is PyTorch's ScalingType or its name: TensorWise, RowWise, BlockWise1x128 or, only for B, BlockWise128x128. Either both
-    operands have block scales or neither has, and recipes with several scales, such as for blocks of 16 or 32, are refused. Scales have
-    PyTorch's layout: 1x128 scales are [m, k/128] for A and [n, k/128] for B, with contiguous columns, and 128x128 scales are [k/128 and up
-    to three more, n/128], also with contiguous columns. Scales in other layouts are copied, and float8_e8m0fnu is converted to float32.
-    ptxbuilder.matmul() supports more operations after the sum.
+    operands have block scales or neither has, and recipes with several scales, such as for blocks of 16 or 32, are rejected. Scales have
+    PyTorch's layout: 1x128 scales are [m, k/128] for A and [n, k/128] for B, with contiguous columns, and 128x128 scales are [k/128,
+    n/128], also with contiguous columns; their first dimension may have up to three more elements. Scales in other layouts are copied, and
+    float8_e8m0fnu is converted to float32. ptxbuilder.matmul() supports more operations after the sum.
     """
     for which, swizzle in (("swizzle_a", swizzle_a), ("swizzle_b", swizzle_b)):
         if getattr(swizzle, "name", swizzle) not in (None, "NO_SWIZZLE"):
@@ -227,8 +231,8 @@ def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, sw
 
 def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=None, d_rows=None, d_weights=None, b_addresses=None,
                device=None):
-    """A replacement for torch._grouped_mm with the same arguments, for any framework: one product for each group of rows, of columns or of
-    k.
+    """A replacement for torch._grouped_mm with the same arguments, for any framework: computes one product for each group of rows, of
+    columns or of k.
 
     The shapes determine the groups:
     - [m, k] and [groups, k, n]: groups of rows, with their ends in `offs`, int32 in device memory; the result is [m, n].
@@ -236,12 +240,13 @@ def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=Non
     - [m, k] and [k, n]: groups of k; the result is [groups, m, n].
     - [groups, m, k] and [groups, k, n], without `offs`: the matrices are multiplied one by one.
 
-    A bias, [groups, n], requires groups of rows. The host reads no ends. The result is differentiable in both operands if there is no bias;
-    ptxbuilder.matmul() supports more operations after the sum.
+    A bias, [groups, n], requires groups of rows. The host does not read the ends. The result is differentiable in both operands if there is
+    no bias; ptxbuilder.matmul() supports more operations after the sum.
 
-    With `a_rows`, int32 [m], the rows of groups are gathered: row i uses row a_rows[i] of mat_a. With `d_rows`, int32 [m], it becomes row
-    d_rows[i] of the result, times its `d_weights`, float32 [m], which are the scale_a of matmul(). With `b_addresses`, int64 [groups], the
-    matrix of each group begins at an address, and mat_b [k, n] is one of these matrices. matmul() describes these arguments.
+    With `a_rows`, int32 [m], the rows of groups are gathered: row i of the product uses row a_rows[i] of mat_a. With `d_rows`, int32 [m],
+    row i is multiplied by d_weights[i] and becomes row d_rows[i] of the result; `d_weights`, float32 [m], is the scale_a of matmul(). With
+    `b_addresses`, int64 [groups], the matrix of group g begins at address b_addresses[g], and mat_b [k, n] is one of these matrices.
+    matmul() describes these arguments.
     """
     if offs is not None and mat_a.ndim == 3 and mat_b.ndim == 2:
         if bias is not None:
@@ -255,13 +260,13 @@ def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=Non
 
 
 def sizes_of(operands):
-    """Returns the tensor that determines the lengths of groups, which holds their ends or their numbers of rows; None without groups."""
+    """Returns the tensor with the ends of groups or with their numbers of rows; None if there are no groups."""
     return operands.offs if operands.offs is not None else operands.counts
 
 
 def groups_k(a, b, operands, of_b=1):
-    """Returns whether groups divide k rather than rows. Raises ValueError if the operands' shapes do not match. B is `of_b` times as long
-    along k as its stored values."""
+    """Returns whether groups divide k rather than rows. Raises ValueError if the operands' shapes do not match. `of_b` is the ratio of the
+    length of k to the number of elements that B stores along k."""
     word, offs = "counts" if operands.offs is None else "offs", sizes_of(operands)
     if name_of(offs.dtype) != "int32" or offs.ndim != 1:
         raise ValueError(f"{word}: {tuple(offs.shape)} of {name_of(offs.dtype)}; it must be [groups] of int32")
@@ -286,7 +291,7 @@ def groups_k(a, b, operands, of_b=1):
 
 
 def rows_of(a, a_rows):
-    """Returns the number of A's rows in the product, gathered or not."""
+    """Returns the number of rows of A in the product: the gathered rows if there are `a_rows`."""
     if a_rows is None:
         return a.shape[-2]
     if name_of(a_rows.dtype) != "int32" or a_rows.ndim != 1:
@@ -305,8 +310,8 @@ def grouped_shape(a, b, operands, of_b=1):
 
 
 def gathered_shape(a, b, a_rows, of_b=1):
-    """Returns the shape of the product of gathered rows of one matrix and one matrix that is `of_b` times as long along k as its stored
-    values."""
+    """Returns the shape of the product of a matrix's gathered rows and one matrix B. `of_b` is the ratio of the length of k to the number
+    of elements that B stores along k."""
     rows = rows_of(a, a_rows)
     if b.ndim != 2 or a.shape[-1] != b.shape[-2] * of_b:
         raise ValueError(f"B: its shape is {tuple(b.shape)}; with a_rows and without offs it must be [{a.shape[-1]}, n], with as many rows "
@@ -315,12 +320,13 @@ def gathered_shape(a, b, a_rows, of_b=1):
 
 
 def groups_of(operands, b):
-    """Returns the number of groups of rows that B has, as the beginning of a shape; returns () for groups of k."""
+    """Returns the number of groups of rows as a shape, (groups,); returns () for groups of k."""
     return tuple(operands.b_addresses.shape) if operands.b_addresses is not None else tuple(b.shape[:-2])
 
 
 def gradients_of_groups(product, turned, a, b, grad, needs, of_k):
-    """Returns the gradients of A and B, if they are needed, computed with product(a, b, like) for the same groups, which divide k or rows.
+    """Returns the gradients of A and B, or None for a gradient that is not needed. product(a, b, like) computes them for the same groups,
+    which divide k if `of_k` is true, else rows.
     """
     if of_k:
         return (turned(product(b, turned(grad), a)) if needs[0] else None, product(turned(a), grad, b) if needs[1] else None)
@@ -328,7 +334,7 @@ def gradients_of_groups(product, turned, a, b, grad, needs, of_k):
 
 
 def only_offs(operands, options):
-    """Refuses operands that have no gradient with groups."""
+    """Rejects operands that have no gradient if there are groups."""
     if operands.counts is not None:
         raise ValueError(NO_GRADIENT.format("counts"))
     others = [row.word for row, x in zip(ROWS, operands) if x is not None and row.role not in ("groups", "placement", "gather", "scatter")]
@@ -341,7 +347,7 @@ def only_offs(operands, options):
 
 
 def halved(shape):
-    """Returns the shape for a gate, from that of the product."""
+    """Returns the shape of the result of a gate, given the shape of the product."""
     *others, columns = shape
     if columns % 2:
         raise ValueError(f"gate: B has {columns} columns; their number must be even, since they come in pairs")
@@ -356,7 +362,7 @@ def _check_float32(label, x):
 
 
 def one(label, x):
-    """Checks a tensor that must have one element."""
+    """Rejects a tensor that is not float32 or does not have exactly one element."""
     _check_float32(label, x)
     if math.prod(x.shape) != 1:
         raise ValueError(f"{label}: its shape is {tuple(x.shape)}; it must have one element")
@@ -364,9 +370,9 @@ def one(label, x):
 
 
 def in_lines(operands, rows, columns):
-    """Returns the operands that are not matrices, as (row, tensor, shape). Operands of rows have the shape `rows`, which is that of A
-    without k, and operands of columns have the shape `columns`, which is that of B without k. A factor with one element has the shape
-    "one", whatever its row says."""
+    """Returns the operands that are not matrices, as (row, tensor, shape). Operands of rows have the shape `rows`, the shape of A without
+    k, and operands of columns have the shape `columns`, the shape of B without k. The shape of a factor with one element is "one",
+    regardless of its row."""
     all_in_lines = []
     for row, x in zip(ROWS, operands):
         if x is None or row.shape in ("elements", "groups") or row.role in (
@@ -379,7 +385,7 @@ def in_lines(operands, rows, columns):
             x = one(row.label, x)
         elif shape in ("rows", "columns"):
             lines, with_one = (rows, (*rows, 1)) if shape == "rows" else (columns, (*columns[:-1], 1, columns[-1]))
-            if tuple(x.shape) != tuple(lines) and tuple(x.shape) != tuple(with_one):  # Dynamo does not see that a symbol is `in` them
+            if tuple(x.shape) != tuple(lines) and tuple(x.shape) != tuple(with_one):  # Dynamo cannot evaluate `in` for shapes with symbols
                 raise ValueError(f"{row.label}: its shape is {tuple(x.shape)}; it must be {tuple(lines)} or "
                                  f"{tuple(with_one)}{', or have one element' if row.role == 'factor' else ''}")
             x = x.reshape(lines)
@@ -388,7 +394,7 @@ def in_lines(operands, rows, columns):
 
 
 def block_factors(operands, rows, columns, depth):
-    """Returns the block factors, as (row, tensor), whose shapes follow from those of A and B."""
+    """Returns the block factors as (row, tensor), after checking their shapes, which follow from those of A and B."""
     blocks = -(-depth // 128)
     for row, x in with_role(operands, "block_factor"):
         _check_float32(row.label, x)
@@ -406,7 +412,7 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
     for row, x, kind in in_lines(operands, tuple(rows), tuple(columns)):
         if kind == "rows":
             x = kit.compact(kit.broadcast_to(x, (*batch, m)).reshape(folded[:-1]))
-        elif kind == "columns":  # for all rows of all batches, if these are one matrix
+        elif kind == "columns":  # shared by all rows of all batches, if these were folded into one matrix
             x = kit.compact(x.reshape(columns) if has_groups else x.reshape(n) if len(folded) == 2
                             else kit.broadcast_to(x, (*batch, n)).reshape(folded[0], n))
         elif kind == "one" and row.role == "factor":
@@ -418,7 +424,7 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
             lines = x.shape[-2:]
             if len(folded) == 3:
                 x = kit.broadcast_to(x, (*batch, *lines)).reshape(folded[0], *lines)
-            elif row.shape == "rows_by_k":  # for all rows of all batches, which are one matrix
+            elif row.shape == "rows_by_k":  # for all rows of all batches, which were folded into one matrix
                 x = kit.broadcast_to(x, (*batch, *lines)).reshape(-1, *lines).swapaxes(0, 1).reshape(lines[0], folded[0])
             else:
                 x = x.reshape(lines)
@@ -444,9 +450,10 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
 
 
 def run(kit, a, b, out, operands, options, stream=None):
-    """Computes one product of tensors of any rank with any strides; `kit` defines how tensors are made and passed.
+    """Computes one product of tensors of any rank with any strides; `kit` has the framework's functions that create tensors and pass them.
 
-    If the library refuses an operand, the operand is copied, so that it is contiguous along k, and the call is tried once more.
+    If the library rejects the layout of an operand, the operand is copied, so that it is contiguous along k, and the call is tried again
+    once.
     """
     if operands.add_to_rows is not None and out is None:
         c, operands, options = what_rows_are_added_to(operands, options)
@@ -491,7 +498,7 @@ def run(kit, a, b, out, operands, options, stream=None):
     matrices = [i for i, row in enumerate(ROWS) if row.shape == "elements"]
     given = [None if x is None or i in matrices else kit.tensor(x) for i, x in enumerate(operands)]
 
-    def as_it_lies(x, is_a):  # rows of k, or with groups of k, rows of m and of n
+    def as_it_lies(x, is_a):  # the rows have length k; with groups of k, they have lengths m and n
         return x if is_a != of_k else x.swapaxes(-1, -2)
 
     def call(a, b, *elements):
@@ -499,7 +506,8 @@ def run(kit, a, b, out, operands, options, stream=None):
             given[i] = None if x is None else kit.tensor(x)
         _ext.product(kit.tensor(as_it_lies(a, True)), kit.tensor(as_it_lies(b, False)), result, *values, *given)
 
-    # A copy of B is contiguous along k, which some types require; with b_addresses, a copy would contain only one of the matrices.
+    # A copy of B is contiguous along k, as some types require. With b_addresses, B must not be copied, because a copy would contain only
+    # one of the matrices.
     a, b, elements = as_it_lies(a, True), as_it_lies(b, False), [operands[i] for i in matrices]
     if operands.b_addresses is not None:
         as_they_lie(lambda a, *elements: call(a, b, *elements), kit.compact, a, *elements)
@@ -509,22 +517,22 @@ def run(kit, a, b, out, operands, options, stream=None):
 
 
 def flags_of(options):
-    """Returns the flags of tensors that have been transposed as requested."""
+    """Returns the flags for the options. The tensors have already been transposed as requested."""
     return _ext.TF32 * bool(options.tf32) | _ext.PRECISE * bool(options.precise) | _ext.GATE * bool(options.gate)
 
 
 def workspace_of(device, a, b, d, options, flags, operands):
-    """Returns the bytes of workspace for a product of compact tensors, each (shape, type's name), and compiles it."""
+    """Compiles a product of compact tensors, each given as (shape, type's name), and returns the size of its workspace in bytes."""
     a, b, d, *operands = untouched(a, b, d, *operands)
     return _ext.product_workspace(device, a, b, d, float(options.alpha), float(options.beta), activation_of(options.activation), flags,
                                   *operands)
 
 
-# ---- Operations after the sum, in the framework's own arithmetic, whose derivatives it knows ----
+# ---- Operations after the sum, computed with the framework's own functions, which it can differentiate ----
 
 
 def multiplied(x, lines):
-    """Returns the float32 sum x times its factors, which come from in_lines()."""
+    """Returns the float32 sum x times the factors in `lines`, the result of in_lines()."""
     for row, factor, shape in lines:
         if row.role == "factor":
             x = x * _spread(factor, shape)
@@ -532,7 +540,7 @@ def multiplied(x, lines):
 
 
 def added(x, operands, lines, beta, cast):
-    """Returns x plus beta C and all addends, which `cast` converts to x's type."""
+    """Returns x plus beta C plus all addends; `cast` converts C and the addends to x's type."""
     for row, c in with_role(operands, "residual"):
         x = x + beta * cast(c)
     for row, addend, shape in lines:
@@ -548,9 +556,9 @@ def _spread(x, shape):
 
 
 def activated(x, operands, gate, function, slope):
-    """Returns the activation of x, or x times its slope; slope(x, inputs) is x times the slope at the inputs."""
+    """Returns the activation of x, or x times the activation's slope. slope(x, inputs) returns x times the slope at `inputs`."""
     if gate:
-        halved(x.shape)  # reports what is wrong
+        halved(x.shape)  # raises ValueError if the number of columns is odd
         return function(x[..., 0::2]) * x[..., 1::2]
     for _, inputs in with_role(operands, "inputs"):
         return slope(x, inputs)
@@ -558,7 +566,7 @@ def activated(x, operands, gate, function, slope):
 
 
 def check_elements(operands, shape, dtype):
-    """Refuses the matrices and addends that the library would refuse, for a product whose derivative is requested."""
+    """Rejects the matrices and addends that the library would reject. Used for products with a requested derivative."""
     for row, x in zip(ROWS, operands):
         wanted = {"elements": shape, "columns_of_all": shape[-1:]}.get(row.shape)
         if x is not None and row.type == "addend" and (x.dtype != dtype or wanted is not None and x.shape != wanted):

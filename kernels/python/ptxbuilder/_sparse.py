@@ -1,38 +1,39 @@
-"""Matrices that store two of every four elements along their rows, for the framework of the matrix."""
+"""Sparse matrices, which store two of every four elements along their rows, for the tensors of any framework."""
 import math
 from collections import namedtuple
 
 from . import _ext
 from ._common import CODES, door_of, name_of
 
-GROUP, BLOCK, WORDS = 4, 64, 128  # elements with two stored ones; rows and elements of a block; metadata words of a block
+GROUP, BLOCK, WORDS = 4, 64, 128  # elements of a group, two of them stored; rows and elements of a block; metadata words of a block
 
 
 class SparseMatrix(namedtuple("SparseMatrix", "values, metadata")):
-    """The elements that compress_2_4() stores, and the metadata that gives their positions."""
+    """The elements that compress_2_4() stores, and metadata with their positions."""
 
     __slots__ = ()
 
 
 def compress_2_4(x):
-    """Stores half of a matrix [.., rows, k] that has at least two zeros in every four elements along k. A SparseMatrix has `values` [..,
-    rows, k/2], the other elements, and `metadata`, int32 [.., k/64, 128 rows/64], with quotients rounded up, which holds the positions of
-    these elements.
+    """Compresses a matrix [.., rows, k] that has at least two zeros in every four elements along k. The result, a SparseMatrix, has
+    `values` [.., rows, k/2], the elements that are stored, and `metadata`, int32 [.., k/64, 128 rows/64] with quotients rounded up, which
+    holds their positions.
 
-    matmul() accepts it as A, or with `transpose_b` as B, and the tensor cores then take half the time. Elements are f16, bf16, 8-bit floats
-    or 8-bit integers, and k is a multiple of 4; -0 counts as zero. The host does the work. Raises ValueError that names the row and the
-    columns of a group with more than two nonzero elements.
+    matmul() accepts a SparseMatrix as A or, with `transpose_b`, as B; the tensor cores then take half the time. Elements are f16, bf16,
+    8-bit floats or 8-bit integers, and k is a multiple of 4; -0 counts as zero. The work is done on the host. If a group has more than two
+    nonzero elements, raises a ValueError that names its row and columns.
     """
     return SparseMatrix(*door_of(x).sparse(compressed, x))
 
 
 def decompress_2_4(matrix):
-    """Restores the dense matrix [.., rows, k]. Raises ValueError that names the row and the columns of a group whose metadata is wrong."""
+    """Restores the dense matrix [.., rows, k]. If the metadata of a group is wrong, raises a ValueError that names the group's row and
+    columns."""
     return door_of(matrix.values).sparse(decompressed, *matrix)[0]
 
 
 def compressed(kit, x):
-    """Returns values and metadata of a matrix on the host, or of batches of matrices."""
+    """Returns the values and metadata of a matrix on the host, or of batches of matrices."""
     if x.ndim < 2 or name_of(x.dtype) not in CODES:
         raise ValueError(f"compress_2_4: x is {tuple(x.shape)} of {x.dtype}; it must be a matrix, or batches of matrices")
     *batch, rows, k = x.shape
@@ -43,7 +44,7 @@ def compressed(kit, x):
 
 
 def decompressed(kit, values, metadata):
-    """Returns the matrix on the host in a tuple."""
+    """Returns a tuple with the dense matrix on the host."""
     *batch, rows, half = values.shape
     if tuple(metadata.shape) != (*batch, *metadata_shape(rows, 2 * half)) or name_of(metadata.dtype) != "int32":
         raise ValueError(f"metadata: {tuple(metadata.shape)} of {metadata.dtype}; with values {tuple(values.shape)} it must be "
@@ -64,5 +65,5 @@ def _each(call, kit, *tensors):
 
 
 def shares(operands):
-    """Returns the factors by which A and B are longer along k than their stored values."""
+    """Returns the ratios of the length of k to the number of elements that A and B store along k."""
     return 1 if operands.a_metadata is None else 2, 1 if operands.b_metadata is None else 2

@@ -5,15 +5,15 @@ from ._sparse import metadata_shape, shares
 
 
 def warm_up(operation, shapes, dtype, device=0, **words):
-    """Compiles the kernels of an operation for each of the shapes, and loads them, for instance before a capture or before serving.
+    """Compiles and loads the kernels of an operation for each of the shapes, for instance before a capture or before serving.
 
         warm_up("matmul", [(m, n, k), (batches, m, n, k)], "bf16")
         warm_up("attention", [((2, 4096, 32, 128), (2, 4096, 8, 128))], "bf16", causal=True)
 
-    The operands have the type `dtype` and no gaps. The shapes of an attention are those of Q and of K and V, or of Q, K and V. `words` are
-    the arguments of matmul(), or of attention() except for packed sequences. A tensor, such as `bias`, `c`, `scale_a`, `b_metadata` of
-    sparse weights or `sinks` of attention(), is passed as True if the call will have it, and so is `return_lse`. `alpha_tensor` is True if
-    alpha is a tensor or a scale has one element, and `b_dtype` is B's type if it differs from A's.
+    The operands are assumed to have the type `dtype` and no gaps. For attention, give two shapes, of Q and of K and V, or three, of Q, of K
+    and of V. `words` are arguments of matmul(), or of attention() without packed sequences. If the call will have a tensor such as `bias`,
+    `c`, `scale_a`, `b_metadata` of sparse weights or `sinks` of attention(), pass True for it; `return_lse` is also True or False.
+    `alpha_tensor` is True if alpha will be a tensor or a scale will have one element, and `b_dtype` is B's type if it differs from A's.
     """
     if operation not in _OPERATIONS:
         raise ValueError(f"operation {operation!r} is not one of {', '.join(map(repr, _OPERATIONS))}")

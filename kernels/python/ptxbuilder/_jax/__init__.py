@@ -1,4 +1,4 @@
-"""JAX arrays, through XLA's foreign function interface, on a GPU and, with the emulator, on the CPU."""
+"""The operations on JAX arrays, called through XLA's foreign function interface, on a GPU or, with the emulator, on the CPU."""
 from .attention import attention
 from .convolution import conv2d
 from .einsum import einsum

@@ -14,7 +14,7 @@ from .ffi import ffi_call, refuse_device
 
 
 def _flags_of(extras):
-    return sum(getattr(_ext, "HAS_" + name.upper()) for name in _attention.Extras._fields[2:]  # after the offsets
+    return sum(getattr(_ext, "HAS_" + name.upper()) for name in _attention.Extras._fields[2:]  # the extras after the offsets
                if getattr(extras, name) is not None)
 
 
@@ -34,7 +34,8 @@ def _call(q, k, v, extras, numbers, return_lse):
 
 
 def _gradients(q, k, v, o, lse, grad, *rest, extras, numbers, has_lse_grad):
-    """Returns the gradients of Q, K, V and sinks; `rest` holds the given extras, whose names are in `extras`, and the gradient of lse."""
+    """Returns the gradients of Q, K, V and sinks. `rest` has the given extras, in the order of the names in `extras`, and then the gradient
+    of lse if there is one."""
     *numbers, flags = numbers
     given = described(q, k, v)
     extras = _filled(extras, rest)
@@ -50,14 +51,14 @@ def _gradients(q, k, v, o, lse, grad, *rest, extras, numbers, has_lse_grad):
 
 
 def _filled(there, arrays):
-    """Returns the extras from arrays that begin with those that were given, which `there` marks."""
+    """Returns the Extras from arrays that begin with the given extras. `there` marks which extras were given."""
     arrays = iter(arrays)
     return _attention.Extras(*(next(arrays) if is_given else None for is_given in there))
 
 
 def _batched(function, refuses):
-    """Returns the rule of jax.vmap for a function of arrays whose first dimension is the batches; `refuses` is true if other arrays are
-    among them."""
+    """Returns a function of arrays whose first dimension is the batches, with a rule for jax.vmap. The rule rejects the call if `refuses`
+    is true, because other arrays are among the arguments."""
     mapped = custom_vmap(function)
 
     @mapped.def_vmap
@@ -66,7 +67,7 @@ def _batched(function, refuses):
             raise ValueError("packed sequences, sinks, dropout and caches are not supported under jax.vmap: pass all batches in one call "
                              "instead")
 
-        def folded(x, is_ahead):  # merges the new dimension and the batches
+        def folded(x, is_ahead):  # merges the new dimension into the batches
             x = x if is_ahead else jnp.broadcast_to(x, (size, *x.shape))
             return x.reshape(-1, *x.shape[2:])
 
@@ -78,8 +79,8 @@ def _batched(function, refuses):
 
 @functools.lru_cache(maxsize=None)
 def _function(there, numbers, return_lse):
-    """Returns attention as a function of (q, k, v, *extras), with the extras that `there` marks, for values that are known when it is
-    traced. The function supports batches and has a derivative."""
+    """Returns attention as a function of (q, k, v, *extras) with the extras that `there` marks. The function supports jax.vmap and has a
+    derivative. `numbers` are known when it is traced."""
     def forward(q, k, v, *given, keeps=return_lse):
         return _call(q, k, v, _filled(there, given), numbers, keeps)
 
@@ -100,7 +101,7 @@ def _function(there, numbers, return_lse):
         return (o, lse)[:1 + return_lse], (q, k, v, o, lse, *given)
 
     def of_given(dsinks):
-        """Returns the gradients of the given extras; integers have none."""
+        """Returns the gradients of the given extras; None for integers."""
         names = [name for name, is_given in zip(_attention.Extras._fields, there) if is_given]
         return [dsinks if name == "sinks" else None for name in names]
 

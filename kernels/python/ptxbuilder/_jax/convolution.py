@@ -1,4 +1,4 @@
-"""Convolutions of JAX arrays and their gradients, whose own gradients are convolutions again."""
+"""Convolutions of JAX arrays and their gradients. The gradients of these gradients are again convolutions."""
 import functools
 import math
 
@@ -17,7 +17,7 @@ _FUNCTIONS = {None: lambda z: z, "relu": jax.nn.relu, **SMOOTH}
 
 
 def _computed(result, given, bias, shape, name, words):
-    """Returns the result, with this shape and type, for the other two of x, w and y, in this order."""
+    """Computes x, w or y, depending on `result`, with the given shape and type. `given` holds the other two, in this order."""
     if 0 in shape or any(0 in x.shape for x in given):
         return jnp.zeros(shape, name)
     n, channels, lines, pixels = shape
@@ -33,13 +33,13 @@ def _computed(result, given, bias, shape, name, words):
     return jnp.transpose(d, (0, 3, 1, 2))
 
 
-# A function is made for each form of a call, because everything that is not an array is known when it is traced. The same functions compute
-# what a forward rule keeps, so that it can be differentiated again.
+# A function is created for each form of a call, because everything except arrays is known when it is traced. Forward rules use the same
+# functions to compute the values that they keep, so that these can be differentiated again.
 
 
 @functools.lru_cache(maxsize=None)
 def _gradient(result, shape, name, windows, groups):
-    """Returns the function for the gradient of x or of w, which is linear in the other one and in the incoming gradient."""
+    """Returns a function that computes the gradient of x or of w. It is linear in the other operand and in the incoming gradient."""
     words = _convolution.Words(windows, groups)
 
     def backward(saved, seed):
@@ -62,8 +62,8 @@ def _gradient(result, shape, name, windows, groups):
 
 @functools.lru_cache(maxsize=None)
 def _convolved(of_x, of_w, name, activation, windows, groups, precise=False, tf32=False):
-    """Returns the function from x and w, with these shapes, and bias, which may be None, to y. The backward pass through an activation
-    begins with the activation's input."""
+    """Returns a function that computes y from x and w, with these shapes, and from bias, which may be None. The backward pass of an
+    activation needs the activation's input."""
     words = _convolution.Words(windows, groups, activation, name, precise, tf32)
 
     def keep(x, w, bias):

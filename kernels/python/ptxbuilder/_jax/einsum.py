@@ -1,4 +1,5 @@
-"""Contractions of JAX arrays, which have no gaps: JAX makes dimensions adjacent, and the product is that of matmul(), with its derivatives.
+"""Contractions of JAX arrays. These arrays have no gaps, so JAX makes dimensions adjacent, and matmul() computes the product and its
+derivatives.
 """
 import math
 

@@ -11,17 +11,17 @@ for (_target, _platform), _handler in _ext.handlers().items():
 
 
 def device():
-    """Returns the device for which an operation is compiled when it is traced. All GPUs of a machine are assumed to be of the same kind."""
+    """Returns the device for which an operation is compiled when it is traced. All GPUs of a machine are assumed to be the same model."""
     return 0 if jax.default_backend() in ("gpu", "cuda") else _ext.EMULATOR
 
 
 def check_arrays(required, **optional):
-    """Rejects arrays other than those of JAX and NumPy; JAX accepts NumPy arrays like its own."""
+    """Rejects objects that are not JAX or NumPy arrays; JAX functions accept NumPy arrays, too."""
     check_kind((jax.Array, numpy.ndarray, numpy.generic), "JAX", "jax.numpy.asarray(x)", required, **optional)
 
 
 def described(*operands):
-    """Returns (shape, type's name) of each array, which an operation is compiled for; None for None."""
+    """Returns (shape, type's name) for each array, for compiling an operation; None for None."""
     for x in operands:
         if x is not None and not all(isinstance(extent, int) for extent in x.shape):
             raise ValueError(f"the shape {x.shape} has symbols, but an operation is compiled for numbers: export it for each shape")
@@ -29,14 +29,14 @@ def described(*operands):
 
 
 def refuse_device(asked):
-    """Refuses all devices except the arrays' own device. On the CPU it accepts "emulator", so that code for other frameworks' arrays works
-    here, too."""
+    """Rejects a device other than the device of the arrays. On the CPU, accepts "emulator", so that code for other frameworks also works
+    with JAX."""
     is_here = asked is None or (device() == _ext.EMULATOR and device_of(asked) == _ext.EMULATOR)
     if not is_here:
         raise ValueError("device: JAX's arrays are processed where they are; jax.device_put() moves them")
 
 
-# A type says over which axes of the mesh an array varies under jax.shard_map; JAX 0.10 changed the way in which it does.
+# An array's type contains the axes of the mesh over which the array varies under jax.shard_map. JAX 0.10 changed how the type stores them.
 
 
 def _varies_over(x):
@@ -49,14 +49,15 @@ def _varying(x, axes):
 
 
 def alike(*operands):
-    """Returns the arrays with the same varying axes, so that gradients of those that did not vary are summed; None remains None."""
+    """Returns the arrays, made to vary over the union of their axes, so that the gradients of arrays that did not vary are summed; None
+    remains None."""
     axes = [None if x is None else frozenset(_varies_over(x)) for x in operands]
     union = frozenset().union(*(x for x in axes if x is not None))
     return [x if x is None or of == union else _varying(x, tuple(sorted(union - of))) for x, of in zip(operands, axes)]
 
 
 def struct_like(x, shape, dtype):
-    """Returns the struct of a result that varies like the operand."""
+    """Returns a ShapeDtypeStruct for a result that varies over the same axes as x."""
     kind = jax.typeof(x)
     if not hasattr(kind, "manual_axis_type"):
         words = {"vma": kind.vma}
@@ -69,8 +70,8 @@ def struct_like(x, shape, dtype):
 
 
 def ffi_call(target, results, workspace, operands, scale, numbers, aliases=None, vmap_method=None):
-    """Calls a target, and returns its results without the workspace. `results` are (shape, type's name) each; `aliases` says which
-    operands share memory with which results."""
+    """Calls a target, and returns its results without the workspace. `results` has (shape, type's name) for each result; `aliases` maps
+    operands to the results with which they share memory."""
     structs = [struct_like(operands[0], shape, name) for shape, name in results]
     if workspace:
         structs.append(struct_like(operands[0], (workspace,), "uint8"))

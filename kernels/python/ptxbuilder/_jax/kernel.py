@@ -1,4 +1,4 @@
-"""Any kernel on JAX arrays, traced or not."""
+"""Launches any kernel on JAX arrays, traced or not."""
 import jax
 import jax.numpy as jnp
 import numpy
@@ -10,9 +10,9 @@ from .ffi import alike, check_arrays, refuse_device, struct_like
 
 
 def _check(name, parameter, x):
-    """Rejects at trace time what the library would reject when XLA runs it."""
+    """Rejects arguments at trace time that the library would reject when XLA runs the call."""
     kind, dtype, rank = parameter["kind"].replace("_", " "), parameter["dtype"], len(parameter.get("box", x.shape))
-    if name_of(jnp.result_type(x)) != NAMES[dtype]:  # JAX reads numpy's float64 as its float32
+    if name_of(jnp.result_type(x)) != NAMES[dtype]:  # JAX converts NumPy's float64 to float32
         raise ValueError(f"parameter '{name}' takes a {kind} of {dtype}, but the argument is an array of {x.dtype}: pass "
                          f"x.astype({NAMES[dtype]!r})")
     if len(x.shape) != rank:
@@ -27,7 +27,7 @@ def _check_integer(name, dtype, value):
 
 
 def _traced_scalar(name, dtype, value):
-    """Returns the extension's form of a scalar that is known when the call runs: (kind, an array without dimensions)."""
+    """Returns a scalar that is known only when the call runs, in the extension's form: (kind, an array without dimensions)."""
     scalar_of(name, dtype, 0)  # reports what is wrong
     kind, given = NAMES[dtype], value.dtype
     is_integer = jnp.issubdtype(given, jnp.integer) or given == bool

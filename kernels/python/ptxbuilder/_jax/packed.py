@@ -1,4 +1,4 @@
-"""Packed weights of JAX arrays, which are packed on the host; products with them may be traced or not."""
+"""Packed weights as JAX arrays. They are packed on the host; products with them may be traced or not."""
 import functools
 import math
 from collections import namedtuple
@@ -18,13 +18,13 @@ from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
 from .product import GREATEST, SMOOTH, factor_of, general, in_unit, summed_by_row
 
-# The shape and the form are static when a product is traced, since jax.jit handles a packed matrix like any other argument.
+# Makes PackedWeights a possible argument of a jitted function. The shape and the form are static when a product is traced.
 jax.tree_util.register_pytree_node(PackedWeights, lambda b: ((b.data, b.scale_b), (b.shape, b.form)),
                                    lambda known, arrays: PackedWeights(*arrays, *known))
 
-_BARE = Options(1.0, 0.0, None, "float32", False, True, False, False, False, None)  # for rows times weights that are stored as [n, k]
+_BARE = Options(1.0, 0.0, None, "float32", False, True, False, False, False, None)  # for products with weights stored as [n, k]
 _OTHERS = ("scale_b", "bias", "c", "offs", "a_rows")
-_Words = namedtuple("_Words", "shape form alpha beta activation out_dtype others")  # `others` says which of _OTHERS are given
+_Words = namedtuple("_Words", "shape form alpha beta activation out_dtype others")  # `others` marks which of _OTHERS are given
 
 
 def _call(a, data, *others, words):
@@ -53,13 +53,14 @@ def _call(a, data, *others, words):
 
 
 def _numbers_of_groups(offs, rows):
-    """Returns the group of each row, or the number of groups for a row without a group."""
+    """Returns the index of each row's group; for a row without a group, the number of groups."""
     return jnp.searchsorted(jax.lax.cummax(jnp.clip(offs, 0, rows)), jnp.arange(rows, dtype=offs.dtype), side="right")
 
 
 @functools.lru_cache(maxsize=None)
 def _batched(words):
-    """Returns the product of arrays under jax.vmap, for values that are known when it is traced: batches of rows become rows."""
+    """Returns a function of arrays that computes the product and supports jax.vmap, which merges batches of rows into the rows. `words` are
+    known when it is traced."""
     product = custom_vmap(functools.partial(_call, words=words))
 
     @product.def_vmap
@@ -77,7 +78,7 @@ def _batched(words):
         a, beta = ahead(a, mapped["a"]), words.beta
         if "c" in given:
             given["c"] = ahead(given["c"], mapped["c"])
-        if mapped.get("bias"):  # one bias for each batch becomes part of C
+        if mapped.get("bias"):  # a bias for each batch is added to C
             bias = given.pop("bias")
             bias = jnp.broadcast_to(bias.reshape(size, *(1,) * (a.ndim - 2), -1), (*a.shape[:-1], words.shape[-1]))
             given["c"], beta = (beta * given["c"] + bias).astype(bias.dtype) if "c" in given else bias, 1.0
@@ -89,7 +90,7 @@ def _batched(words):
 
 @functools.lru_cache(maxsize=None)
 def _function(words, type_of_a):
-    """Returns the same function as _batched(), with its derivative."""
+    """Returns the function that _batched() returns, together with its derivative."""
     is_smooth = words.activation in SMOOTH
 
     @jax.custom_vjp
@@ -103,7 +104,7 @@ def _function(words, type_of_a):
         if words.out_dtype in GREATEST:
             raise ValueError(NO_GRADIENT.format(f"out_dtype of {words.out_dtype}"))
         arrays = [x.value for x in primals]
-        # The derivatives of smooth activations follow from their inputs, which are kept.
+        # The derivatives of smooth activations need the activations' inputs, which are kept.
         d = z = _batched(words._replace(activation=None) if is_smooth else words)(*arrays)
         if is_smooth:
             d = SMOOTH[words.activation](z)
@@ -126,7 +127,7 @@ def _function(words, type_of_a):
             da = jnp.zeros((*dz.shape[:-1], k), type_of_a)
         else:
             w, columns = _packed.columns_of(packed_kit, PackedWeights(data, scale_b, words.shape, words.form), type_of_a)
-            if offs is not None:  # each row has the columns of its expert; a row without an expert has a product of 0
+            if offs is not None:  # selects the column scales of each row's expert; the product of a row without an expert is 0
                 columns = columns[jnp.minimum(numbers, experts[0] - 1)]
             rows = dz.reshape(-1, n).astype(jnp.float32) * (words.alpha * columns)
             like = jax.ShapeDtypeStruct((rows.shape[0], k), w.dtype)
@@ -168,7 +169,7 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, of
 
 
 class packed_kit:
-    """The functions that packing uses. The CPU packs, so values must be known: arrays are copied to the host and back."""
+    """The functions that packing uses. Weights are packed on the CPU, so arrays must not be traced, and are copied to the host and back."""
     permuted, stacked, where = jnp.transpose, jnp.stack, jnp.where
     tensor = staticmethod(_numpy.tensor)
 
@@ -185,7 +186,7 @@ class packed_kit:
 
     @staticmethod
     def of_bytes(x, name):
-        """Returns elements whose bytes are the last dimension."""
+        """Returns the elements whose bytes are along the last dimension of x."""
         return jax.lax.bitcast_convert_type(x[..., 0] if x.shape[-1] == 1 else x, jnp.dtype(name))
 
     @staticmethod

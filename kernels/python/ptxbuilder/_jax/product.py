@@ -1,5 +1,5 @@
-"""The product of JAX arrays, traced or not, as a JAX primitive. If there are only C and a bias in addition to A and B, its derivatives use
-the same kernels; with more operands, the derivatives are those of JAX functions after the sum."""
+"""The product of JAX arrays, traced or not, as a JAX primitive. If its only operands are A, B, C and a bias, its derivatives use the same
+kernels. With more operands, JAX functions compute the operations after the sum, and JAX derives their derivatives."""
 import functools
 import math
 import types
@@ -23,7 +23,7 @@ from .ffi import ffi_call, refuse_device
 _KIT = types.SimpleNamespace(broadcast_to=jnp.broadcast_to, compact=lambda x: x)
 GREATEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 _TRANSPOSES = _ext.TRANSPOSE_A | _ext.TRANSPOSE_B
-_BARE = {"beta": 0.0, "activation": None}  # options of a product that is bilinear
+_BARE = {"beta": 0.0, "activation": None}  # the options of a bilinear product
 
 
 def turned(x):
@@ -31,12 +31,12 @@ def turned(x):
 
 
 def call(a, b, operands, options):
-    """Computes a product of matrices or of batches of matrices, stored as `options` describe: (D,), or (D, other results)."""
+    """Computes a product of matrices or of batches of matrices, stored as `options` describe. Returns (D,), or (D, other results)."""
     name = options.out_dtype
     flags = _product.flags_of(options) | _ext.TRANSPOSE_A * options.transpose_a | _ext.TRANSPOSE_B * options.transpose_b
 
     of_k = operands.offs is not None and b.ndim == 2 and operands.b_addresses is None
-    if of_k:  # groups of k are stored as rows of m and of n
+    if of_k:  # with groups of k, the rows have lengths m and n
         a = a if flags & _ext.TRANSPOSE_A else turned(a)
         b = turned(b) if flags & _ext.TRANSPOSE_B else b
         flags = flags & ~_TRANSPOSES | _ext.TRANSPOSE_A
@@ -56,8 +56,8 @@ def call(a, b, operands, options):
 
     try:
         shape, flags, a, b, workspace = as_it_lies(a, b, flags)
-    except ValueError:  # some types are multiplied only along k
-        if operands.b_addresses is not None:  # a copy of B would contain only one matrix
+    except ValueError:  # some types must be contiguous along k
+        if operands.b_addresses is not None:  # a copy of B would contain only one of the matrices
             raise
         a = turned(a) if flags & _ext.TRANSPOSE_A else a
         b = b if flags & _ext.TRANSPOSE_B else turned(b)
@@ -69,7 +69,7 @@ def call(a, b, operands, options):
         if row.role == "greatest":
             aliases[len(given)] = len(results)
             results.append((x.shape, "float32"))
-        elif adds and row.word == "c":  # it shares the memory of D
+        elif adds and row.word == "c":  # C shares the memory of D
             aliases[len(given)] = 0
         given.append(x)
         flags |= _ext.HAS_OPERAND << i
@@ -91,11 +91,11 @@ def _warn(a, b, options):
         warn_of_work(math.prod(a.shape) * b.shape[-2 if options.transpose_b else -1])
 
 
-# ---- With C and a bias at most ----
+# ---- Products with no other operands than C and a bias ----
 
-# A primitive of A, B, and C and bias if `words` lists them, for matrices or the same number of batches of A and B, stored as `options`
-# describe; `out_dtype` is a type's name. Its rules use the same primitive, so that jvp, vmap and transposition can be combined in any
-# order.
+# A primitive whose operands are A, B, and C and bias if `words` lists them. A and B are matrices or have the same number of batches, and
+# are stored as `options` describe; `out_dtype` is a type's name. The rules of the primitive use the primitive itself, so that jvp, vmap and
+# transposition can be combined in any order.
 _product_p = Primitive("ptxbuilder_matmul")
 
 
@@ -120,7 +120,7 @@ def _(a, b, *beside, **words):
 
 
 def _with_batches(operands, dims, *, words, options):
-    """Implements the rule of jax.vmap, whose dimension becomes another batch dimension."""
+    """Implements the rule for jax.vmap: the mapped dimension becomes another batch dimension."""
     size, = {x.shape[dim] for x, dim in zip(operands, dims) if dim is not None}
     operands = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in zip(operands, dims)]
     (a, b, *beside), (of_a, of_b, *of_beside) = operands, (dim is not None for dim in dims)
@@ -129,7 +129,7 @@ def _with_batches(operands, dims, *, words, options):
     b = turned(b) if options.transpose_b else b
     rank = max(a.ndim - of_a, b.ndim - of_b)
 
-    def ahead(x, is_ahead):  # puts the new dimension first, with one element if the operand lacks it
+    def ahead(x, is_ahead):  # adds a new first dimension with one element if the operand lacks the dimension
         x = x if is_ahead else x[None]
         return x.reshape(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])
 
@@ -139,7 +139,7 @@ def _with_batches(operands, dims, *, words, options):
     c, bias, beta = beside.c, beside.bias, options.beta
     if c is not None:
         c = jnp.broadcast_to(ahead(c, are_mapped["c"]), shape)
-    if bias is not None and are_mapped["bias"]:  # one bias for each batch becomes part of C, which has one
+    if bias is not None and are_mapped["bias"]:  # a bias for each batch is added to C, which has batches
         bias = jnp.broadcast_to(ahead(bias, True), shape)
         bias, c, beta = None, bias if c is None else (beta * c + bias).astype(bias.dtype), 1.0
     if batch != jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]):
@@ -151,7 +151,7 @@ batching.primitive_batchers[_product_p] = _with_batches
 
 
 def _moved(primals, tangents, *, words, options):
-    """Implements the rule of jax.jvp: D and its tangent, which is linear in the tangents of the operands."""
+    """Implements the rule for jax.jvp: returns D and its tangent, which is linear in the tangents of the operands."""
     name, activation = options.out_dtype, options.activation
     if name in GREATEST:
         raise ValueError(NO_GRADIENT.format(f"out_dtype of {name}"))
@@ -159,7 +159,7 @@ def _moved(primals, tangents, *, words, options):
     moving = {word: x for word, x in zip(("a", "b", *words), tangents) if not isinstance(x, ad.Zero)}
     if a.dtype.itemsize == 1 and {"a", "b"} & set(moving):
         raise ValueError(f"A and B of {a.dtype} have no gradients")
-    # The derivatives of smooth activations follow from their inputs, which are kept.
+    # The derivatives of smooth activations need the activations' inputs, which are kept.
     d = _product_p.bind(*primals, words=words, options=options._replace(activation=None) if activation in SMOOTH else options)
     bare, terms = options._replace(**_BARE), []
     if "a" in moving:
@@ -168,7 +168,7 @@ def _moved(primals, tangents, *, words, options):
         terms.append(_bound(a, moving["b"], Operands(), bare))
     if "c" in moving:
         terms.append(moving["c"] * jnp.asarray(options.beta, d.dtype))
-    if "bias" in moving:  # through f32, the type of the sum that transposition makes of this
+    if "bias" in moving:  # converts to f32 first, so that the sum in the transposed function has type f32
         terms.append(jnp.broadcast_to(moving["bias"].astype(jnp.float32), d.shape).astype(d.dtype))
     moved = functools.reduce(jnp.add, terms)
     if activation == "relu":
@@ -180,8 +180,8 @@ ad.primitive_jvps[_product_p] = _moved
 
 
 def factor_of(grad, dtype):
-    """Returns an incoming gradient as a factor of `dtype`, and its unit: None, or one power of two that brings all numbers of bf16 or f32
-    into the range of f16. If an element is infinite or NaN, all elements remain unchanged."""
+    """Returns (factor, unit) for an incoming gradient: the factor has type `dtype`, and times the unit it is the gradient. The unit is
+    None, or a power of two that brings bf16 or f32 numbers into the range of f16. If an element is infinite or NaN, the unit is 1."""
     if dtype != jnp.float16 or grad.dtype == dtype or grad.size == 0:
         return grad.astype(dtype), None
     most = jnp.abs(jax.lax.stop_gradient(grad)).max().astype(jnp.float32)
@@ -191,12 +191,13 @@ def factor_of(grad, dtype):
 
 
 def in_unit(product, unit, dtype):
-    """Returns product(dtype) times the unit of a factor_of(), rounded once."""
+    """Returns product(dtype) times the unit that factor_of() returned, rounded once."""
     return product(dtype) if unit is None else (product(jnp.float32) * unit).astype(dtype)
 
 
 def _transposed(dz, a, b, *beside, words, options):
-    """Returns the gradient of A or of B, whichever is not known. The rule of jax.jvp makes only such products without other operands."""
+    """Implements the rule for transposition: returns the gradient of A or of B, whichever is undefined. There are no other operands,
+    because the rule for jax.jvp creates only products without them."""
     transpose_a, transpose_b = options.transpose_a, options.transpose_b
     is_a = ad.is_undefined_primal(a)
     unknown, known = (a.aval, b) if is_a else (b.aval, a)
@@ -217,7 +218,8 @@ ad.primitive_transposes[_product_p] = _transposed
 
 
 def folded(a, b, transpose_a, transpose_b, of_k=(1, 1)):
-    """Returns (A, B, whether these are transposed, the folded shape, the shape) like fold(), without copies; `of_k` are shares()."""
+    """Returns (A, B, whether A is transposed, whether B is transposed, the folded shape, the shape) like fold(), but without copies. `of_k`
+    is the result of shares()."""
     if a.ndim == b.ndim <= 3 and a.shape[:-2] == b.shape[:-2]:
         k, k_of_b = a.shape[-2 if transpose_a else -1], b.shape[-1 if transpose_b else -2]
         if a.ndim < 2 or k * of_k[0] != k_of_b * of_k[1]:
@@ -227,11 +229,11 @@ def folded(a, b, transpose_a, transpose_b, of_k=(1, 1)):
         return a, b, transpose_a, transpose_b, shape, shape
     a = turned(a) if transpose_a else a
     a, b, whole, shape = fold(jnp.broadcast_shapes, jnp.broadcast_to, a, turned(b) if transpose_b else b, of_k)
-    return (a, turned(b) if transpose_b else b, False, transpose_b, whole, shape)  # B as it was stored
+    return (a, turned(b) if transpose_b else b, False, transpose_b, whole, shape)  # B in its stored layout
 
 
 def _laid(a, b, operands, options):
-    """Returns A, B, operands and options in the form of a call, and the product's shape."""
+    """Returns A, B, operands and options in the form that call() accepts, and the product's shape."""
     of_a, of_b, transpose_a, transpose_b, whole, shape = folded(a, b, options.transpose_a, options.transpose_b, shares(operands))
     operands = _product.laid(_KIT, operands, (*a.shape[:-2], shape[-2]), (*b.shape[:-2], shape[-1]), whole, shape,
                               a.shape[-2 if options.transpose_a else -1])
@@ -246,13 +248,13 @@ def general(a, b, bias, c, options):
     return d if d.shape == shape else d.reshape(shape)
 
 
-# ---- With more ----
+# ---- Products with more operands ----
 
 
 @functools.lru_cache(maxsize=None)
 def _whole(options):
-    """Returns the function for a product of tensors, given by word, for values that are known when it is traced: (D,), or (D, other
-    results)."""
+    """Returns a function of a dict of tensors, indexed by word, that computes their product: (D,), or (D, other results). `options` are
+    known when it is traced."""
     activation, name = options.activation, options.out_dtype
 
     def operands_of(t):
@@ -324,7 +326,7 @@ def _jitted(t, options):
     return _whole(options)(dict(zip(t, alike(*t.values()))))
 
 
-# ---- In groups ----
+# ---- Products of groups ----
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
@@ -335,7 +337,7 @@ def _in_groups(t, options):
     shape = _product.grouped_shape(of_a, of_b, operands, shares(operands)[1])  # reports what is wrong
     columns = (*(shape[:-2] or _product.groups_of(operands, of_b)), shape[-1])
     c = operands.c
-    if operands.add_to_rows is not None:  # if C has the rows of D
+    if operands.add_to_rows is not None:  # set aside, because laid() expects C to have the shape of D
         operands = operands._replace(c=None)
     operands = _product.laid(_KIT, operands, shape[:-1], columns, shape, shape, of_a.shape[-1])
     if operands.add_to_rows is not None:
@@ -362,7 +364,7 @@ def _gradients_of_groups(options, t, grads):
     grad = grads[0] if d_rows is None else _gathered(grads[0], d_rows)
     rows = a if a_rows is None else _gathered(a, a_rows)
     factor, unit = factor_of(grad, a.dtype)
-    if "b_addresses" in t:  # kept as they are stored, since a transposed copy would contain only one matrix
+    if "b_addresses" in t:  # passed as they are, because a transposed copy of B would contain only one of the matrices
         some = {word: t[word] for word in ("b", "offs", "b_addresses")}
         of_b = plain._replace(transpose_b=not options.transpose_b)
         da = in_unit(lambda dtype: _in_groups({"a": factor, **some}, of_b._replace(out_dtype=name_of(dtype)))[0], unit, a.dtype)
@@ -376,12 +378,12 @@ def _gradients_of_groups(options, t, grads):
 
 
 def _gathered(a, rows):
-    """Copies A's rows; rows that A does not have are zeros."""
+    """Returns a copy of the rows of A; rows that do not exist in A are zeros."""
     return a.at[jnp.where(rows < 0, a.shape[0], rows)].get(mode="fill", fill_value=0)
 
 
 def summed_by_row(a, rows, of_rows):
-    """Returns A's gradient from that of its rows, which may have been used several times."""
+    """Returns the gradient of A, given the gradients of its gathered rows. The gradients of a row that was used several times are added."""
     sums, = jax.linear_transpose(lambda x: _gathered(x, rows), jax.ShapeDtypeStruct(a.shape, jnp.float32))(of_rows.astype(jnp.float32))
     return sums.astype(a.dtype)
 
@@ -396,9 +398,9 @@ def _added(t, options):
 
 
 def _keep_added(t, options):
-    """Returns the result of JAX functions, which JAX can differentiate, and the derivatives."""
+    """Returns the result, computed with JAX functions so that JAX can differentiate it, and its derivatives."""
     beside = ("a", "b", "c", "add_to_rows", "scale_a")
-    _product.only_offs(Operands(**{word: x for word, x in t.items() if word not in beside}), options)  # so that weights may come last
+    _product.only_offs(Operands(**{word: x for word, x in t.items() if word not in beside}), options)  # weights are applied last
     reals = {word: x for word, x in t.items() if jnp.issubdtype(x.dtype, jnp.floating)}
     others = {word: x for word, x in t.items() if word not in reals}
 
@@ -429,11 +431,11 @@ def _jitted_groups(t, options):
 
 
 def ragged_dot(lhs, rhs, group_sizes, precision=None, preferred_element_type=None, group_offset=None):
-    """A replacement for jax.lax.ragged_dot with the same arguments: rows of lhs [m, k] in groups, whose sizes are integers [groups], times
-    rhs [groups, k, n].
+    """A replacement for jax.lax.ragged_dot with the same arguments: multiplies groups of rows of lhs [m, k] by the matrices of rhs [groups,
+    k, n]. `group_sizes`, integers [groups], holds the numbers of rows.
 
-    Rows after the last group are 0. The result is differentiable in lhs and rhs. `precision` must be None, since f32 is refused, and so
-    must `group_offset`. ptxbuilder.matmul() with `offs`, the ends of the groups, supports more operations after the sum.
+    Rows after the last group are 0. The result is differentiable in lhs and rhs. `precision` must be None, because f32 is rejected, and
+    `group_offset` must also be None. ptxbuilder.matmul() with `offs`, the ends of the groups, supports more operations after the sum.
     """
     if precision is not None or group_offset is not None:
         raise ValueError("precision and group_offset: they must be None; 16-bit operands are summed in f32, and all groups are present")
@@ -441,7 +443,7 @@ def ragged_dot(lhs, rhs, group_sizes, precision=None, preferred_element_type=Non
     return _product.matmul(lhs, rhs, offs=offs, out_dtype=preferred_element_type)
 
 
-# ---- For both ----
+# ---- Functions for all products ----
 
 
 def sparse(make, *matrix):
@@ -450,7 +452,7 @@ def sparse(make, *matrix):
 
 
 def _check_known(out, device, **numbers):
-    """Refuses options that JAX arrays do not have, and traced values that must be known when a product is traced."""
+    """Rejects options that JAX arrays do not support, and traced values that must be known when a product is traced."""
     if out is not None:
         raise ValueError("out: JAX's arrays cannot be written: leave it out")
     refuse_device(device)
@@ -460,7 +462,7 @@ def _check_known(out, device, **numbers):
 
 
 def _as_array(row, x):
-    if row.role == "greatest":  # True and False say whether it is requested
+    if row.role == "greatest":  # True and False mean whether amax is requested
         return {True: jnp.zeros((), jnp.float32), False: None}[x] if isinstance(x, bool) else _product.one(row.label, x)
     if row.word == "alpha" and x.weak_type:  # a traced Python number
         return x.astype(jnp.float32)
@@ -468,7 +470,7 @@ def _as_array(row, x):
 
 
 def _one_group(a, b, operands, options):
-    """Returns gathered rows of one matrix times one matrix, as a product with one group of all rows."""
+    """Returns the product of a matrix's gathered rows and one matrix, computed as a product with one group of all rows."""
     m, n = _product.gathered_shape(turned(a) if options.transpose_a else a, turned(b) if options.transpose_b else b, operands.a_rows,
                                    shares(operands)[1])
     of_columns = {row.word: x[None] for row, x in zip(ROWS, operands) if x is not None and (

@@ -11,13 +11,13 @@ from .ffi import device as traced_device
 
 
 def _call(operation, given, numbers, wanted, extents=()):
-    """Returns the requested results, or the updated tensors if the operation updates any, as a tuple; `given` is indexed with the name."""
+    """Returns a tuple of the requested results, or of the updated tensors if the operation updates any. `given` is indexed by name."""
     names = [name for name, x in given.items() if x is not None]
     shapes = dict(zip(given, described(*given.values())))
     workspace = _rows.workspace_of(traced_device(), operation, shapes, numbers, wanted, extents)
     first = given[operation.read[0]]
     structs = [struct_like(first, shape, kind) for shape, kind in operation.results_of(shapes, wanted, extents)]
-    aliases = {names.index(name): len(structs) + i for i, name in enumerate(operation.updated)}  # whose results come last in the table
+    aliases = {names.index(name): len(structs) + i for i, name in enumerate(operation.updated)}  # updated tensors are the last results
     structs += [struct_like(first, *shapes[name]) for name in operation.updated]
     made = len(structs)
     if workspace:
@@ -30,14 +30,15 @@ def _call(operation, given, numbers, wanted, extents=()):
 
 
 def _by_name(operation, there, given):
-    """Returns the tensors that an operation reads: those that `there` marks as given, and None in place of others."""
+    """Returns a dict of the tensors that an operation reads, indexed by name. `given` has only the tensors that `there` marks as given; the
+    others are None."""
     given = iter(given)
     return {name: next(given) if is_given else None for name, is_given in zip(operation.read, there)}
 
 
 @functools.lru_cache(maxsize=None)
 def _function(name, there, numbers):
-    """Returns the function for the first result of the operation, with its derivative, of the arrays that `there` marks as given."""
+    """Returns a function, with its derivative, that computes the operation's first result from the arrays that `there` marks as given."""
     operation = _rows.OPERATIONS[name]
     gradient, kept = operation.gradient, operation.kept
     names = [name for name, is_given in zip(operation.read, there) if is_given]
@@ -61,7 +62,7 @@ def _function(name, there, numbers):
         wanted = tuple(name for name in gradient.written if name[1:] in names)
         found = dict(zip(wanted, _call(gradient, {name: known[name] for name in gradient.read},
                                        tuple(gradient.numbers.values()), wanted)))
-        return tuple(found.get(f"d{name}") for name in names)  # None for integers, which have no gradients
+        return tuple(found.get(f"d{name}") for name in names)  # None for integers, since they have no gradients
 
     function.defvjp(keep, backward)
     return function
@@ -70,14 +71,14 @@ def _function(name, there, numbers):
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _jitted(name, there, numbers, extents, *given):
     operation = _rows.OPERATIONS[name]
-    if extents or operation.updated:  # no operation with a gradient has these
+    if extents or operation.updated:  # operations of this kind have no gradient
         return _call(operation, _by_name(operation, there, alike(*given)), numbers, operation.written, extents)
     return _function(name, there, numbers)(*alike(*given))
 
 
 def rows(operation, given, numbers, device, extents):
-    """Returns the operation's first result; or a tuple of all results if they have their own extents; or a tuple of the tensors that it
-    updates."""
+    """Returns the operation's first result; or a tuple of all results if `extents` is not empty; or a tuple of the tensors that the
+    operation updates."""
     refuse_device(device)
     required, optional = _rows.by_use(operation, given)
     check_arrays(required, **optional)

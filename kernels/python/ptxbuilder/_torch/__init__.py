@@ -1,4 +1,4 @@
-"""PyTorch tensors."""
+"""The operations on PyTorch tensors."""
 from .attention import attention
 from .convolution import conv2d
 from .einsum import einsum

@@ -28,7 +28,7 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
         check_operands(_attention.operands_of(q, k, v), **extras._asdict(), out=out)
         if out is not None:
             raise ValueError("out cannot be given while PyTorch traces, since attention allocates its result: leave it out")
-        needs_lse = bool(return_lse) or asks  # for the gradient
+        needs_lse = bool(return_lse) or asks  # the gradient needs lse
         o, lse = torch.ops.ptxbuilder.attention(q, k, v, *extras, *numbers, needs_lse, place_of(device, q, "Q"))
         return (o, lse) if return_lse else o
     if asks or has_transforms() is not None or is_dual():
@@ -45,7 +45,7 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
 
 
 def _seeds(q):
-    """Returns two functions: one makes a seed's tensor from words, and one draws it from PyTorch's default generator."""
+    """Returns two functions: one creates a seed's tensor from words, and the other draws a random seed with PyTorch's default generator."""
     return (lambda words: torch.tensor(words, dtype=torch.int32, device=q.device),
             lambda: torch.randint(-1 << 31, 1 << 31, (4,), dtype=torch.int32, device=q.device))
 
@@ -71,7 +71,7 @@ def _gradients(ctx, call, grad, grad_of_lse, numbers, device):
 
 
 def _folded(info, dims, *tensors):
-    """Merges the dimension of torch.func.vmap into the batches."""
+    """Merges the dimension that torch.func.vmap maps over into the batches."""
     def folded(x, dim):
         if x is None:
             return None
@@ -115,7 +115,7 @@ class _Attention(torch.autograd.Function):
 
 
 class _Gradient(torch.autograd.Function):
-    """Computes the gradients of Q, K, V and sinks. These gradients are not differentiable themselves."""
+    """Computes the gradients of Q, K, V and sinks. The gradients themselves are not differentiable."""
 
     @staticmethod
     def forward(q, k, v, o, lse, grad, *rest):
@@ -135,7 +135,7 @@ class _Gradient(torch.autograd.Function):
         return _unfolded(info, _Gradient.apply(*_folded(info, in_dims, *operands), numbers, device))
 
 
-# ---- Under PyTorch's tracers ----
+# ---- The operations for PyTorch's tracers ----
 
 _words = ", ".join(f"{'Scalar' if isinstance(unsaid, float) else 'SymInt'} {name}"
                    for name, unsaid in _ext.ATTENTION_NUMBERS.items())
@@ -175,7 +175,7 @@ def _(q, k, v, *rest, out_shape=None):
     return 2 * _attention.multiply_adds(q, k, v, _split(rest)[1][:-2])
 
 
-# The last result has no elements if there are no sinks.
+# The last result is empty if there are no sinks.
 library.define(f"attention_gradient(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor grad, {_extras}, Tensor? lse_grad, "
                f"{_words}, int flags, str? device) -> (Tensor, Tensor, Tensor, Tensor)")
 

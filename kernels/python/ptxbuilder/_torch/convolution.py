@@ -89,8 +89,8 @@ class _Conv2d(torch.autograd.Function):
 
 
 class _Gradient(torch.autograd.Function):
-    """Computes a gradient, which is linear in the other operand and in the incoming gradient. Its own gradients are therefore a gradient
-    with respect to the other operand, and a convolution with the operand that it belongs to."""
+    """Computes the gradient with respect to x or w, which is linear in the other operand and in the incoming gradient. Its own gradients
+    are therefore a gradient with respect to the other operand, and a convolution."""
     operation = torch.ops.ptxbuilder.conv2d_gradient
 
     @staticmethod
@@ -119,7 +119,7 @@ class _Gradient(torch.autograd.Function):
 
 
 def _called(function, *values):
-    """Calls a function's operation, or the function itself under torch.func, which cannot see into operations."""
+    """Calls a function's PyTorch operation, or the function itself under torch.func, which cannot differentiate operations."""
     is_transformed = not is_compiling() and not is_watched() and has_transforms() is not None
     return function.apply(*values) if is_transformed else function.operation(*values)
 
@@ -132,7 +132,7 @@ def _gradient_differentiated(*values):
 
 
 def _differentiable(x, w, bias, windows, groups, activation, out_dtype, precise, tf32, device):
-    """Returns the convolution with its derivative. The backward pass through an activation begins with the activation's input."""
+    """Returns the convolution with its derivative. The activation is applied separately, because its backward pass needs its input."""
     y = applied(_Conv2d, x, w, bias, windows, groups, None, out_dtype, precise, tf32, device)
     return _FUNCTIONS[activation][0](y) if activation else y
 
@@ -168,5 +168,5 @@ def conv2d(x, w, bias, words):
     try:
         return _convolution.run(tensors, x, w, bias, words)
     except Exception:
-        check_operands(given, bias=bias)  # gives a better explanation of what is wrong
+        check_operands(given, bias=bias)  # reports more clearly what is wrong
         raise

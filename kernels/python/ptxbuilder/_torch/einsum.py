@@ -96,5 +96,5 @@ def einsum(letters, a, b, out, words):
     try:
         return _einsum.run(tensors, letters, a, b, out, words)
     except Exception:
-        check_operands({"A": a, "B": b}, out=out)  # gives a better explanation of what is wrong
+        check_operands({"A": a, "B": b}, out=out)  # reports more clearly what is wrong
         raise

@@ -9,7 +9,7 @@ from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, is_comp
 
 
 def _leaves(kernel, arguments):
-    """Sorts the arguments, with the fields of structs in place of the structs, into the operation's lists: read, written, reals, integers.
+    """Sorts the arguments into the operation's lists: read, written, reals, integers. A struct is replaced with its fields.
     """
     read, written, reals, integers = [], [], [], []
 
@@ -31,7 +31,7 @@ def _leaves(kernel, arguments):
 
 
 def _arguments(kernel, read, written, reals, integers):
-    """Assembles the arguments; this is the inverse of _leaves()."""
+    """Assembles the arguments from the lists; the inverse of _leaves()."""
     read, written, reals, integers = map(iter, (read, written, reals, integers))
 
     def one(parameter, owner):

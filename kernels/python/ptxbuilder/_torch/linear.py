@@ -6,11 +6,11 @@ from .._product import matmul
 
 
 class Linear(torch.nn.Linear):
-    """torch.nn.Linear with an activation in the same launch: activation(input weight^T + bias), from [.., in_features] to [..,
-    out_features].
+    """A torch.nn.Linear that also applies an activation, in the same launch: it computes activation(input weight^T + bias), from [..,
+    in_features] to [.., out_features].
 
-    Parameters, their initial values and their names are those of torch.nn.Linear, so that both accept the same state_dict. On the CPU it
-    runs on the emulator. `tf32` allows f32, which is truncated to tf32.
+    The parameters have the same names and initial values as in torch.nn.Linear, so that both layers accept the same state_dict. On the CPU,
+    the layer runs on the emulator. `tf32` allows f32 tensors, which are truncated to tf32.
     """
 
     def __init__(self, in_features, out_features, bias=True, activation=None, *, device=None, dtype=None, tf32=False):

@@ -18,7 +18,7 @@ library.define("packed_mm(Tensor a, Tensor data, Tensor? scale_b, SymInt n, int 
 
 
 def _weights(a, data, scale_b, n, form):
-    """Returns PackedWeights in the form of an operation's arguments."""
+    """Returns the PackedWeights that the arguments of an operation describe."""
     return PackedWeights(data, scale_b, (*data.shape[:-2], a.shape[-1], n), form)
 
 
@@ -49,7 +49,7 @@ def _keep(ctx, inputs, output):
 
 
 def _numbers_of_groups(offs, rows):
-    """Returns the group of each row, or the number of groups for a row without a group."""
+    """Returns the index of each row's group; for a row without a group, the number of groups."""
     ends = offs.clamp(0, rows).cummax(0)[0]
     return torch.searchsorted(ends, torch.arange(rows, dtype=ends.dtype, device=ends.device), right=True)
 
@@ -64,7 +64,7 @@ def _gradients(ctx, d_output):
         da = dz.new_zeros((*dz.shape[:-1], k), dtype=dtype)
     elif needs[0]:
         w, columns = _packed.columns_of(packed_kit, PackedWeights(data, scale_b, (*data.shape[:-2], k, n), form), name_of(dtype))
-        if offs is not None:  # each row has the columns of its expert; a row without an expert has a product of 0
+        if offs is not None:  # selects the column scales of each row's expert; the product of a row without an expert is 0
             columns = columns[_numbers_of_groups(offs, dz.shape[0]).clamp(max=data.shape[0] - 1)]
         rows, unit = factor_of(dz.reshape(-1, n).float() * (columns * alpha), dtype)
         da = in_unit(lambda wide: _product.matmul(rows, w, out_dtype=wide, device=device, offs=offs), unit, dtype)
@@ -97,7 +97,7 @@ class _PackedProduct(torch.autograd.Function):
         if values[-1] is not None:
             raise ValueError(NO_BATCH.format("a_rows of packed weights"))
 
-        def ahead(x, dim, rank):  # puts the new dimension first, before missing dimensions
+        def ahead(x, dim, rank):  # moves the new dimension to the front, after adding missing dimensions
             x = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
             return x.reshape(info.batch_size, *(1,) * (rank - x.ndim), *x.shape[1:])
 
@@ -106,14 +106,14 @@ class _PackedProduct(torch.autograd.Function):
         a = ahead(a, in_dims[0], 0)
         if c is not None:
             c = ahead(c, in_dims[6], 0)
-        if in_dims[5] is not None:  # one bias for each batch becomes part of C
+        if in_dims[5] is not None:  # a bias for each batch is added to C
             bias = ahead(bias, in_dims[5], a.ndim).expand(*a.shape[:-1], n)
             bias, c, beta = None, bias if c is None else beta * c + bias, 1.0
         return _PackedProduct.apply(a, data, scale_b, n, form, bias, c, alpha, beta, *values), 0
 
 
 def _differentiable(a, data, scale_b, n, form, bias, c, *values):
-    """Returns the product whose derivative is requested."""
+    """Returns a product with its derivative, for operands that require a gradient."""
     if not is_compiling() and is_dual():
         raise ValueError("packed_mm has no forward derivative: multiply by the result of unpack_weights()")
     refuse_gradient("packed_mm", scale_b=scale_b)
@@ -152,7 +152,7 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, of
         if out is not None:
             raise ValueError(NO_OUT)
         _packed.result_of(a, b, out_dtype, a_rows)  # reports what is wrong
-        # torch.func cannot see into operations.
+        # torch.func cannot differentiate PyTorch operations.
         call = _differentiable if wants and not is_traced else torch.ops.ptxbuilder.packed_mm
         return call(a, b.data, b.scale_b, b.shape[-1], b.form, bias, c, alpha, beta, activation, dtype_of(out_dtype),
                     place_of(device, a, "A"), offs, a_rows)
@@ -160,12 +160,12 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, of
         refuse_negative(out=out)
         return _packed.run(tensors, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs, a_rows)
     except Exception:
-        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs, a_rows=a_rows)  # explains better what is wrong
+        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs, a_rows=a_rows)  # reports more clearly what is wrong
         raise
 
 
 class packed_kit:
-    """The functions that packing uses. The CPU packs, so tensors are copied to the host and back."""
+    """The functions that packing uses. Weights are packed on the CPU, so tensors are copied to the host and back."""
     permuted, stacked, where = torch.permute, torch.stack, torch.where
 
     @staticmethod
@@ -179,7 +179,7 @@ class packed_kit:
 
     @staticmethod
     def of_bytes(x, name):
-        """Returns elements whose bytes are the last dimension."""
+        """Returns the elements whose bytes are along the last dimension of x."""
         return x.contiguous().view(DTYPES[name])[..., 0]
 
     @staticmethod

@@ -22,12 +22,12 @@ _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.
 _CODES |= {name: _CODES[DTYPES[full]] for short, full in NAMES.items() for name in (short, full) if full in DTYPES}
 _ext.use_eager(torch.Tensor, torch.nn.Parameter, tensors.mode_count, tensors.is_tracing, tensors.tracing_state(),
                torch.is_grad_enabled, torch.is_autocast_enabled, torch.are_deterministic_algorithms_enabled, forward_ad, profiler,
-               ACTIVATIONS, _CODES, torch._C._increment_version)  # faster than the function of torch.autograd.graph
+               ACTIVATIONS, _CODES, torch._C._increment_version)  # faster than increment_version() of torch.autograd.graph
 
 
 def take_over():
-    """Makes matmul() call eager_product() first. This is not set while a call is traced, since tracing must not change Python's
-    state."""
+    """Makes matmul() call eager_product() first. It must not be called while a call is traced, because tracing must not change the state of
+    Python."""
     _product.is_traced = is_compiling
 
 
@@ -41,10 +41,10 @@ def matmul(a, b, out, operands, options):
     is_traced = is_compiling() or is_watched() or not all(is_plain(x) for x in (a, b, out, *operands))
     if is_traced:
         _check(a, b, out, operands)
-    if out is None:  # torch.mm() converts nothing if a result is given, either
+    if out is None:  # like torch.mm(), which does not convert operands if `out` is given
         a, b, operands = _as_autocast(a, b, operands, options)
     try:
-        # Under torch.func or for dual tensors, an autograd function computes the derivatives, or reports that there are none.
+        # Under torch.func or with dual tensors, an autograd function computes the derivatives, or reports that there are none.
         wants = requires_grad(a, b, out, *operands) or is_wrapped(a, b, out, *operands) or not is_compiling() and out is None and (
             has_transforms() is not None or is_dual())
         has_more = _product.has_more(operands, options)
@@ -70,7 +70,7 @@ def matmul(a, b, out, operands, options):
             return torch.ops.ptxbuilder.grouped_mm(turned(a, options.transpose_a), turned(b, options.transpose_b), operands.offs,
                                                    dtype_of(options.out_dtype), place_of(options.device, a, "A"), operands.a_rows,
                                                    operands.d_rows, operands.b_addresses)
-        if wants and (operands.a_rows is not None or operands.d_rows is not None):  # as one group of all rows
+        if wants and (operands.a_rows is not None or operands.d_rows is not None):  # computed as one group of all rows
             _product.only_offs(operands, options)
             a, b = turned(a, options.transpose_a), turned(b, options.transpose_b)
             m, _ = _product.gathered_shape(a, b, operands.a_rows)  # reports what is wrong
@@ -93,7 +93,7 @@ def matmul(a, b, out, operands, options):
 
 
 def _as_autocast(a, b, operands, options):
-    """Returns A and B as torch.autocast would convert them, and converts the operands of D's type if that is A's type."""
+    """Returns A and B as torch.autocast would convert them. Operands that must have D's type are also converted if D has A's type."""
     dtype = autocast_of(a)
     if dtype is None:
         return a, b, operands
@@ -113,14 +113,14 @@ def turned(x, is_transposed):
     return x.transpose(-1, -2) if is_transposed else x
 
 
-@torch.compiler.disable  # if a frame is compiled separately: a tracer does not see into the functions that it calls
+@torch.compiler.disable  # for frames that are compiled separately: Dynamo must not trace the functions that this one calls
 def _run(a, b, out, operands, options):
     refuse_negative(**{row.label: x for row, x in _product.with_role(operands, "greatest")})
     return _product.run(tensors, a, b, out, operands, options)
 
 
 def _direct(a, b, out, operands, options):
-    """Runs below autograd, on operands that have already been transposed."""
+    """Computes the product below autograd, for operands that have already been transposed."""
     _, beta, activation, out_dtype, _, _, precise, tf32, gate, device = options
     alpha = options.alpha if operands[ALPHA] is None else operands[ALPHA]
     d = _ext.eager_product(a, b, out, alpha, beta, activation, out_dtype, False, False, precise, tf32, gate, device, True,
@@ -130,7 +130,7 @@ def _direct(a, b, out, operands, options):
 
 # ---- Gradients, with the same kernels ----
 
-def _silu_backward(x, inputs):  # PyTorch's own function has no derivative
+def _silu_backward(x, inputs):  # PyTorch's own silu_backward has no derivative
     inputs = inputs.float()
     s = torch.sigmoid(inputs)
     return x * (s * (1 + inputs * (1 - s)))
@@ -149,7 +149,7 @@ _FUNCTIONS = {
 
 
 def _by_pieces(a, b, operands, options):
-    """Computes the product, whose derivative is ours, followed by PyTorch functions, which have their own derivatives."""
+    """Computes the product with our derivative, and then applies PyTorch functions, which have their own derivatives."""
     dtype = dtype_of(options.out_dtype) or OUTPUTS[a.dtype]
     refused = [row.word for row, _ in _product.with_role(operands, "sparsity", "block_factor", "greatest", "result_factor")]
     for name in (*refused, *([f"out_dtype of {dtype}"] if dtype.itemsize == 1 else [])):
@@ -169,15 +169,16 @@ def _by_pieces(a, b, operands, options):
 
 
 def smoothed(product, a, b, bias, c, alpha, beta, activation, *values):
-    # The derivative of relu follows from its result; other derivatives need the activation's input, which is kept.
-    if activation in _FUNCTIONS.keys() - {None, "relu"} and (values[0] is None or values[0].itemsize > 1):  # otherwise it is refused
+    # The derivative of relu follows from its result. The derivatives of other activations need the activation's input, which is kept. A
+    # result of 8 bits is excluded here, because it will be rejected.
+    if activation in _FUNCTIONS.keys() - {None, "relu"} and (values[0] is None or values[0].itemsize > 1):
         return _FUNCTIONS[activation][0](product(a, b, bias, c, alpha, beta, None, *values))
     return product(a, b, bias, c, alpha, beta, activation, *values)
 
 
 def _keep(ctx, inputs, output):
     a, b, bias, c, *values = inputs
-    values = list(values)  # Dynamo has a tuple
+    values = list(values)  # Dynamo passes a tuple
     if output.dtype.itemsize == 1:
         raise ValueError(NO_GRADIENT.format(f"out_dtype of {output.dtype}"))
     values[-1] = there(values[-1], a)
@@ -192,24 +193,24 @@ def _gradients(ctx, d_output):
         raise ValueError(f"A and B of {a.dtype} have no gradients")
 
     def product(x, y, like, transpose_x=False, transpose_y=False):
-        """Returns the product of x and y in the layout of `like`, such as that of a layer's weight with contiguous columns, so that the
-        gradient need not be copied again."""
+        """Returns the product of x and y in the layout of `like`, for instance of a layer's weight with contiguous columns, so that the
+        gradient need not be copied."""
         if like.stride(-2) == 1 != like.stride(-1):
             return turned(product(y, x, turned(like, True), not transpose_y, not transpose_x), True)
         return in_unit(lambda dtype: _product.matmul(x, y, transpose_a=transpose_x, transpose_b=transpose_y, alpha=alpha, out_dtype=dtype,
                                                      precise=precise, tf32=tf32, device=device).sum_to_size(like.shape),
-                       unit, like.dtype)  # summed over broadcast dimensions
+                       unit, like.dtype)  # sums over broadcast dimensions
 
     dz = d_output if output is None else d_output * (output > 0)
     da = db = d_bias = dc = None
     factor, unit = factor_of(dz, b.dtype)
-    if isinstance(alpha, torch.SymFloat):  # known when the graph runs, but not when the backward pass is traced here
+    if isinstance(alpha, torch.SymFloat):  # its value is known when the graph runs, but not now, when the backward pass is traced
         factor, alpha = factor * alpha, 1.0
-    needs = ctx.needs_input_grad  # for given arguments only: an operation's defaults have no gradients
+    needs = ctx.needs_input_grad  # only for arguments that were given: defaults of an operation have no gradients
     if needs[0]:
         da = product(factor, b, a, transpose_y=True)
     if needs[1]:
-        if b.ndim == 2 and a.ndim > 2:  # the rows of all batches are added up
+        if b.ndim == 2 and a.ndim > 2:  # treats the rows of all batches as one matrix
             rows, columns = a.reshape(-1, a.shape[-1]), factor.reshape(-1, factor.shape[-1])
             db = product(rows, columns, b, transpose_x=True)
         else:
@@ -231,7 +232,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, a, b, bias, c, alpha, beta, *values):
-        def ahead(x, dim, rank):  # puts the new dimension first, with one element if the operand lacks it
+        def ahead(x, dim, rank):  # moves the new dimension to the front; adds one with one element if the operand lacks it
             x = x.unsqueeze(0) if dim is None else x.movedim(dim, 0)
             return x.reshape(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])
 
@@ -240,7 +241,7 @@ class _Product(torch.autograd.Function):
         batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2], (info.batch_size,) + (1,) * (rank - 2))
         if c is not None:
             c = ahead(c, in_dims[3], rank).expand(*batch, -1, -1)
-        if in_dims[2] is not None:  # one bias for each batch becomes part of C, which has one
+        if in_dims[2] is not None:  # a bias for each batch is added to C, which has batches
             bias = ahead(bias, in_dims[2], rank).expand(*batch, a.shape[-2], -1)
             bias, c, beta = None, bias if c is None else beta * c + bias, 1.0
         if tuple(batch) != tuple(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])):
@@ -248,7 +249,7 @@ class _Product(torch.autograd.Function):
         return _Product.apply(a, b, bias, c, alpha, beta, *values), 0
 
 
-# ---- Under torch.compile, and for tensors that are not plain ----
+# ---- Products under torch.compile, and of tensors that are not plain ----
 
 
 def _traced(a, b, out, operands, options):
@@ -269,31 +270,33 @@ def _traced(a, b, out, operands, options):
     return operation(a, b, *values, **written)
 
 
-# A Scalar, unlike a float, may be a number that is known only when the graph runs, such as x.item(). A product with only C and a bias has
-# its own operation, since each value in a schema costs every call 0.1 us. The other operations also have the operands that are read;
-# written operands and a given result are keyword arguments. The result is named `d`, since Dynamo refuses an `out` with gaps.
+# In the schemas, alpha is a Scalar instead of a float because a Scalar may be a number that is known only when the graph runs, such as
+# x.item(). A product with no operands other than C and a bias has its own operation, because each value in a schema adds 0.1 us to every
+# call. The other operations also have the other operands that are read; operands that are written, and a given result, are keyword
+# arguments. The result is named `d`, because Dynamo rejects an `out` with gaps.
 _READ = [i for i, row in enumerate(ROWS) if row.role != "greatest" and row.word not in ("bias", "c")]
 _WRITTEN = [row.word for row in ROWS if row.role == "greatest"]
 _PLAIN = ("Tensor a, Tensor b, Tensor? bias=None, Tensor? c=None, Scalar alpha=1, Scalar beta=0, str? activation=None, "
           "ScalarType? out_dtype=None, bool precise=False, bool tf32=False, str? device=None")
 _OPERANDS = ", ".join((_PLAIN, "bool gate=False", *(f"Tensor? {'alpha_tensor' if i == ALPHA else ROWS[i].word}=None" for i in _READ)))
 library.define(f"matmul({_PLAIN}) -> Tensor")
-# There are three operations, since Inductor refuses an operation that may write but does not.
+# There are three operations, because Inductor rejects an operation that may write an argument but does not.
 library.define(f"matmul_with({_OPERANDS}) -> Tensor")
 library.define(f"matmul_amax({_OPERANDS}, *, {', '.join(f'Tensor({word}!) {word}' for word in _WRITTEN)}) -> Tensor")
 library.define(f"matmul_out({_OPERANDS}, *, Tensor(d!) d, {', '.join(f'Tensor({word}!)? {word}=None' for word in _WRITTEN)}) -> ()")
 
-_NOTHING = (None,) * (len(ROWS) - 3)  # operands after C, bias and alpha; the last one is not an operand of eager_product()
+_NOTHING = (None,) * (len(ROWS) - 3)  # the operands after C, bias and alpha, as arguments of eager_product()
 assert [row.word for row in ROWS[:3]] == ["c", "bias", "alpha"]
 
-# The values that follow A and B, in the order of the schema. A dispatcher omits arguments that have their default values.
+# The values that follow A and B, in the order of the schema. They have defaults because the dispatcher omits arguments that have their
+# default values.
 _Values = namedtuple("_Values", ("bias", "c", "alpha", "beta", "activation", "out_dtype", "precise", "tf32", "device", "gate",
                                  *(f"read_{ROWS[i].word}" for i in _READ)),
                      defaults=(None, None, 1.0, 0.0, None, None, False, False, None, False) + (None,) * len(_READ))
 
 
 def _split(values, written):
-    """Returns operands and options from the values of an operation."""
+    """Returns the operands and options that correspond to the values of an operation."""
     bias, c, alpha, beta, activation, out_dtype, precise, tf32, device, gate, *read = _Values(*values)
     operands = [None] * len(ROWS)
     operands[Operands._fields.index("bias")], operands[Operands._fields.index("c")] = bias, c
@@ -358,7 +361,8 @@ def _(a, b, *values, d, **written):
 @register_flop_formula([torch.ops.ptxbuilder.matmul, torch.ops.ptxbuilder.matmul_with, torch.ops.ptxbuilder.matmul_amax,
                         torch.ops.ptxbuilder.matmul_out])
 def _(a, b, *values, out_shape=None, **words):
-    """Counts only the product, as torch.utils.flop_counter does for PyTorch's products."""
+    """Returns the flops of the product without the operations after the sum, as torch.utils.flop_counter does for PyTorch's own
+    products."""
     return 2 * math.prod(torch.broadcast_shapes(a[:-2], b[:-2])) * a[-2] * a[-1] * b[-1]
 
 
@@ -369,7 +373,7 @@ library.define("grouped_mm(Tensor a, Tensor b, Tensor offs, ScalarType? out_dtyp
 
 
 _OFFS, _A_ROWS, _D_ROWS = (Operands._fields.index(word) for word in ("offs", "a_rows", "d_rows"))
-_OTHERS = [None] * (len(ROWS) - 1)  # operands of eager_product(), which are those of ROWS without alpha
+_OTHERS = [None] * (len(ROWS) - 1)  # operands for eager_product(): those of ROWS without alpha
 _PLACE = _OFFS - (_OFFS > ALPHA)
 _AHEAD, _BEHIND = _OTHERS[:_PLACE], _OTHERS[_PLACE + 1:]
 
@@ -385,13 +389,13 @@ def _grouped(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None, 
 
 
 def _rows_there(a, rows):
-    """Returns which of the indices exist in A, and the indices, clamped to A's rows."""
+    """Returns a mask of the row numbers that exist in A, and the row numbers clamped to A's rows."""
     return ((rows >= 0) & (rows < a.shape[0]))[:, None], rows.clamp(0, max(a.shape[0] - 1, 0))
 
 
 def _added(a, b, c, operands, options):
-    """Adds rows of the product to C with PyTorch functions, so that PyTorch can differentiate it. Grouped and gathered products have no
-    gradient if another operation follows the sum, so their weights are applied afterwards, here."""
+    """Adds rows of the product to C with PyTorch functions, so that PyTorch can differentiate the result. Grouped and gathered products
+    have no gradient if another operation follows the sum, so their weights are applied here, after the product."""
     rows, weights = operands.add_to_rows, None
     if operands.offs is not None or operands.a_rows is not None:
         weights, operands = operands.scale_a, operands._replace(scale_a=None)
@@ -407,7 +411,7 @@ def _added(a, b, c, operands, options):
 
 
 def _gathered(a, rows):
-    """Copies A's rows; rows that A does not have are zeros."""
+    """Returns a copy of the rows of A; rows that do not exist in A are zeros."""
     if a.shape[0] == 0:
         return a.new_zeros((rows.shape[0], a.shape[1]))
     are, rows = _rows_there(a, rows)
@@ -415,7 +419,7 @@ def _gathered(a, rows):
 
 
 def summed_by_row(a, rows, of_rows):
-    """Returns A's gradient from that of its rows, which may have been used several times."""
+    """Returns the gradient of A, given the gradients of its gathered rows. The gradients of a row that was used several times are added."""
     if a.shape[0] == 0:
         return torch.zeros_like(a)
     are, rows = _rows_there(a, rows)
@@ -464,7 +468,7 @@ def _grouped_differentiated(a, b, offs, out_dtype=None, device=None, *others):
     if requires_grad(a, b):
         return applied(_Groups, a, b, offs, out_dtype, device, *others, *(None,) * (3 - len(others)))
     if a.is_cuda and all(map(is_plain, (a, b, *others))) and not is_watched():
-        return _grouped(a, b, offs, out_dtype, device, *others)  # directly, to avoid PyTorch's dispatcher
+        return _grouped(a, b, offs, out_dtype, device, *others)  # called directly, to avoid PyTorch's dispatcher
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.ptxbuilder.grouped_mm.default(a, b, offs, out_dtype, device, *others)
 
@@ -483,7 +487,7 @@ def _(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None, b_addre
 
 @register_flop_formula([torch.ops.ptxbuilder.grouped_mm])
 def _(a, b, offs, *values, out_shape=None, **words):
-    """Counts all rows, or all of k, as if the groups contained all of them."""
+    """Returns the number of flops, assuming that the groups contain all rows, or all of k."""
     return 2 * math.prod(out_shape) * a[-1] if len(out_shape) == 2 else 2 * a[-2] * a[-1] * b[-1]
 
 
@@ -503,13 +507,13 @@ def _differentiated(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=Non
     if requires_grad(a, b, bias, c):
         return smoothed(functools.partial(applied, _Operation), *values)
     if a.is_cuda and is_plain(a) and is_plain(b) and not is_watched():
-        return _plain(*values)  # directly, to avoid PyTorch's dispatcher
+        return _plain(*values)  # called directly, to avoid PyTorch's dispatcher
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.ptxbuilder.matmul.default(*values)
 
 
 def _refusing(operation):
-    """Makes an operation refuse a gradient, which it does not have: pb.matmul() uses another path if one is requested."""
+    """Makes an operation without a gradient reject operands that require one; pb.matmul() uses another path for these."""
     def refuse(*values, **words):
         if requires_grad(*(x for x in (*values, *words.values()) if isinstance(x, torch.Tensor))):
             raise ValueError(f"{operation.name()} has no gradient: call ptxbuilder.matmul() with the same operands instead, with "

@@ -13,16 +13,17 @@ from .._rows import OPERATIONS
 from .rows import _run as run_rows
 from .tensors import check_operands, dtype_of, has_transforms, is_compiling, is_plain, is_watched, requires_grad
 
-WORDS_BYTES = 256 * 1024  # bytes at the beginning of exchange memory, which must be zero before the first call
-# A call is first passed to the extension, which queues it in the usual cases if its exchange memory is known. The extension accepts calls
-# from ABOVE PyTorch's dispatcher, which may need to see them, and from BELOW it. It returns all other calls, which are then made READY.
+WORDS_BYTES = 256 * 1024  # size of the part at the beginning of exchange memory that must be zero before the first call
+# A call is first passed to the extension, which queues it in the usual cases if its exchange memory is known. Calls come from ABOVE
+# PyTorch's dispatcher, which may have to record them, or from BELOW it. The extension returns NotImplemented for all other calls, which are
+# then prepared and passed to it again as READY.
 ABOVE, BELOW, READY = range(3)
-PRODUCTS, NORMS, TOKENS = range(3)  # uses of exchange memory; calls of norms and calls of tokens use its places in turn
+PRODUCTS, NORMS, TOKENS = range(3)  # uses of exchange memory; calls of norms and of tokens alternate between its two places for data
 
 
 class Exchange:
-    """The exchange memory of this rank and the addresses of all ranks' memory, for a group and a stream. It grows when all ranks make a
-    larger call."""
+    """The exchange memory of this rank, and the addresses of all ranks' memory, for a group and a stream. The memory grows when all ranks
+    make a larger call."""
 
     def __init__(self):
         self.address_of, self.bytes, self.kept = (), 0, []
@@ -38,18 +39,18 @@ class Exchange:
         address_of = tuple(handle.get_buffer(rank, (bytes,), torch.uint8).data_ptr() for rank in range(handle.world_size))
         memory[:WORDS_BYTES].zero_()
         torch.cuda.synchronize(device)
-        dist.barrier(group=group, device_ids=[device.index])  # no rank sends before all memory is zero
+        dist.barrier(group=group, device_ids=[device.index])  # ensures that no rank sends before all memory is zero
         self.address_of, self.bytes = address_of, bytes
-        self.kept.append((memory, handle))  # a recorded graph continues to use it
+        self.kept.append((memory, handle))  # kept, because a recorded graph may still use it
 
 
-exchanges, last_streams = {}, {}  # last_streams is indexed with the device
+exchanges, last_streams = {}, {}  # last_streams is indexed by device
 
 
 def prepare_exchange(group, device, use, bytes):
-    """Passes the exchange memory of the call that is queued next to the extension. A launch may use the entire GPU while it waits for the
-    launches of other ranks, so the calls of two streams run in the order in which the host makes them; otherwise ranks might begin with
-    different calls."""
+    """Passes the exchange memory for the next call to the extension. Also makes calls on two streams run in the order in which the host
+    makes them: a launch may occupy the entire GPU while it waits for the launches of other ranks, so ranks that begin with different calls
+    would wait forever."""
     stream = torch.cuda.current_stream(device)
     last = last_streams.setdefault(device.index, stream)
     if last != stream and not torch.cuda.is_current_stream_capturing():
@@ -69,7 +70,8 @@ def resolved(group_name, ranks=None):
 
 
 def quickly(call, *arguments, group):
-    """Returns the result of the extension's `call`, which may be NotImplemented. Without a group the call uses the world, as in group_of().
+    """Returns the result of the extension's `call`, which may be NotImplemented. If `group` is None, the call uses the world, as in
+    group_of().
     """
     if is_compiling():
         return NotImplemented
@@ -87,15 +89,15 @@ def group_of(group):
 
 
 def is_direct(*tensors):
-    """Returns whether a call can skip PyTorch's dispatcher, which takes longer than the kernel of a small call."""
+    """Returns whether a call can skip PyTorch's dispatcher, which takes longer than a small kernel."""
     is_seen = requires_grad(*tensors) or is_compiling() or is_watched() or has_transforms() is not None
     return not is_seen and all(is_plain(tensor) for tensor in tensors)
 
 
 # ---- Products ----
 
-# Operations have the number of ranks as an argument, since a compiled graph is identified by its text, also on disk, and its shapes depend
-# on that number.
+# The number of ranks is an argument of the operations. A compiled graph, which may be stored on disk, is identified by its text, and its
+# shapes depend on this number.
 
 GATHERS, SCATTERS, REDUCES = range(3)  # values of the field `scatters` of ptxb_ranked
 
@@ -140,7 +142,7 @@ def multiply(a, b, scale, out_dtype, multiprocessors, group, form, gathered=None
     ranks = group.size()
     shape, dtype = result_of(a, b.shape[1], ranks, form, out_dtype)
     turned = b.t()
-    if a.dtype.itemsize == 1 or not b.is_contiguous():  # 16-bit types may have either order
+    if a.dtype.itemsize == 1 or not b.is_contiguous():  # 16-bit types may have either layout
         turned = turned.contiguous()
     a, turned = aligned(a.contiguous()), aligned(turned)
     bytes = product_memory(tuple(a.shape), tuple(turned.shape), shape, a.dtype, dtype, ranks, form, a.device.index)
@@ -151,7 +153,7 @@ def multiply(a, b, scale, out_dtype, multiprocessors, group, form, gathered=None
 @torch.library.custom_op("ptxbuilder::all_gather_matmul", mutates_args=(), device_types="cuda")
 def gather_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None, keeps: bool,
                      multiprocessors: int, ranks: int, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Computes the product, and also returns all ranks' A if it `keeps` that."""
+    """Returns the product and, if `keeps` is set, the A of all ranks, else an empty tensor."""
     gathered = a.new_empty((a.shape[0] * ranks if keeps else 0, a.shape[1]))
     return multiply(a, b, scale, out_dtype, multiprocessors, resolved(group_name, ranks), GATHERS, gathered if keeps else None), gathered
 
@@ -187,7 +189,7 @@ def _(a, b, scale, out_dtype, multiprocessors, ranks, group_name):
 
 
 def own_product(a, d, scale, like):
-    """Returns A^T D in the layout of `like`, since otherwise the gradient of a layer's weight would be copied."""
+    """Returns A^T D in the layout of `like`, so that the gradient of a layer's weight need not be copied."""
     alpha = 1.0 if scale is None else scale
     if like.stride(0) == 1 != like.stride(1):
         return matmul(d, a, transpose_a=True, alpha=alpha).t()
@@ -234,17 +236,19 @@ product_reduce_operation.register_autograd(gradients_of_product_reduce, setup_co
 
 
 def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
-    """Returns the rows of all ranks' A, one rank's after the other's, times this rank's B: [ranks * rows, n] from [rows, k] and [k, n].
+    """Multiplies the rows of all ranks' A, concatenated in the order of ranks, by this rank's B: returns [ranks * rows, n] for A [rows, k]
+    and B [k, n].
 
     All ranks of the group, by default the world, must make the same calls in the same order, on GPUs of one host that can access each
-    other's memory. Types are bf16 and f16, and e4m3fn with an `out_dtype` of bf16 (the default) or f16; the rows of B and D must be
-    multiples of 16 bytes. The result is multiplied by `scale`, one float32 on the GPU. B is copied unless B or B.T has no gaps; for e4m3fn
-    it must be B.T that has none. The first call on a stream, and each call that is larger than all earlier calls, allocates exchange
-    memory, for which all ranks synchronize. It is differentiable in A and B, with a matmul_reduce_scatter() and a product with all ranks'
-    A, which the forward pass keeps if B requires a gradient.
+    other's memory. Types are bf16, f16, or e4m3fn with an `out_dtype` of bf16 (the default) or f16; the length of the rows of B and D must
+    be a multiple of 16 bytes. The result is multiplied by `scale`, one float32 on the GPU. B is copied unless B or B.T has no gaps; for
+    e4m3fn, it is copied unless B.T has no gaps. The first call on a stream, and each call that is larger than all earlier calls, allocates
+    exchange memory and synchronizes all ranks. The result is differentiable in A and B. The gradient of A uses matmul_reduce_scatter(), and
+    the gradient of B uses a product with all ranks' A, which the forward pass keeps if B requires a gradient.
 
-    The call uses the entire GPU, and waits for other ranks. Kernels that run at the same time on another stream and also wait for peers,
-    such as NCCL's, need some multiprocessors, which a smaller `multiprocessors`, the same on all ranks, leaves to them.
+    The call occupies the entire GPU while it waits for other ranks. Kernels that run at the same time on another stream and also wait for
+    peers, such as those of NCCL, need some multiprocessors for themselves: pass a smaller number of `multiprocessors` for this call, the
+    same on all ranks.
     """
     d = quickly(_ext.ranked, a, b, None, scale, out_dtype, GATHERS, multiprocessors, group=group)
     if d is not NotImplemented:
@@ -257,11 +261,11 @@ def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None, multiproc
 
 
 def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
-    """Returns this rank's rows of the sum of A B over all ranks: [rows, n] from [ranks * rows, k] and [k, n], where each rank has its own
+    """Returns this rank's rows of the sum of A B over all ranks: [rows, n] for A [ranks * rows, k] and B [k, n], which hold this rank's
     part of k.
 
     Sums from other ranks are rounded to the result's type, and added in a fixed order. Each rank's products are multiplied by its `scale`.
-    Everything else is as for all_gather_matmul(), which is its gradient.
+    The rules of all_gather_matmul(), which computes its gradient, apply.
     """
     d = quickly(_ext.ranked, a, b, None, scale, out_dtype, SCATTERS, multiprocessors, group=group)
     if d is not NotImplemented:
@@ -274,12 +278,12 @@ def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None, multi
 
 
 def matmul_all_reduce(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
-    """Returns the entire sum of A B over all ranks, on all ranks: [rows, n] from [rows, k] and [k, n], where each rank has its own part of
-    k.
+    """Returns all rows of the sum of A B over all ranks, on every rank: [rows, n] for A [rows, k] and B [k, n], which hold this rank's part
+    of k.
 
-    Sums are computed as in matmul_reduce_scatter(), and all ranks get the same bits; the number of rows is arbitrary. Sums are sent while
-    others are still being computed. It is differentiable in A and B if all ranks compute the same loss, so the backward pass exchanges
-    nothing. Everything else is as for all_gather_matmul().
+    Sums are computed as in matmul_reduce_scatter(), and are bitwise equal on all ranks; the number of rows is arbitrary. Sums are sent
+    while other sums are still being computed. The result is differentiable in A and B if all ranks compute the same loss; the backward pass
+    then exchanges no data. Otherwise the rules of all_gather_matmul() apply.
     """
     d = quickly(_ext.ranked, a, b, None, scale, out_dtype, REDUCES, multiprocessors, group=group)
     if d is not NotImplemented:
@@ -339,14 +343,15 @@ reduce_operation.register_autograd(gradients_of_reduce, setup_context=keep_of_re
 
 
 def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=None, multiprocessors=0):
-    """Returns (y, new_residual), where new_residual = residual + the sum of all ranks' x, and y = rms_norm(new_residual, weight,
+    """Returns (y, new_residual): new_residual = residual + the sum of x over all ranks, and y = rms_norm(new_residual, weight,
     epsilon=epsilon).
 
-    It is meant for small tensors, such as a few tokens of a decoder: each rank sends its rows to all ranks in one launch. The sum is
-    computed in the order of ranks, and all ranks get the same bits if they pass the same residual and weight. x [.., columns] is f16, bf16
-    or float32, with 1 to 262144 columns; `residual` has its shape and type, and `weight` has one number for each column. Graph capture,
-    groups and exchange memory are handled as in all_gather_matmul(). It is differentiable once in x, residual and weight if all ranks
-    compute the same loss: the gradient of x is that of new_residual, and nothing is exchanged.
+    This function is meant for small tensors, such as a few tokens of a decoder: each rank sends its rows to all ranks in one launch. The
+    sum is computed in the order of ranks, and the results are bitwise equal on all ranks if the residual and the weight are. x [..,
+    columns] is f16, bf16 or float32, with 1 to 262144 columns; `residual` has its shape and type, and `weight` has one number for each
+    column. Graph capture, groups and exchange memory are handled as in all_gather_matmul(). The results are differentiable once in x,
+    residual and weight if all ranks compute the same loss: the gradient of x is then that of the residual, and the backward pass exchanges
+    no data.
     """
     results = quickly(_ext.ranked_norm, x, residual, weight, epsilon, multiprocessors, group=group)
     if results is not NotImplemented:
@@ -383,7 +388,7 @@ def dispatch(x, ends, most_rows, multiprocessors, group):
 
 
 def combine(rows, ends, splits, count, multiprocessors, group):
-    x = rows.new_zeros((count, rows.shape[1]))  # rows after the last end have no gradient
+    x = rows.new_zeros((count, rows.shape[1]))  # the gradient of rows after the last end is 0
     done = _ext.ranked_combine(rows, ends, splits, x, multiprocessors, group, BELOW)
     if done is not NotImplemented:
         return x
@@ -461,15 +466,15 @@ def check_tokens(name, rows, ranks, **integers):
 
 
 def all_to_all_dispatch(x, ends, group=None, *, most_rows, multiprocessors=0):
-    """Returns (rows, offs, splits): all ranks' rows for this rank's experts, in the order of experts, ready for grouped_mm(rows, w,
-    offs=offs).
+    """Sends rows to the ranks of their experts. Returns (rows, offs, splits): all ranks' rows for this rank's experts, in the order of
+    experts, in the form for grouped_mm(rows, w, offs=offs).
 
-    x [count, columns] holds this rank's rows in the order of the experts of all ranks; a token with several experts has a row for each of
-    them. `ends`, int32 [ranks * experts], holds the end of each expert's rows in x. All ranks have the same number of experts, and rank 0
-    has the first ones. `rows` has room for `most_rows` rows from each rank. All ranks must pass the same number. If a rank sends more rows
-    than that, the GPU traps. Rows after the last of `offs` may hold anything. The call does not synchronize with the host: no row counts
-    are copied to it. `splits` is for all_to_all_combine(). Rows are multiples of 16 bytes. Graph capture, groups and exchange memory are
-    handled as in all_gather_matmul(). It is differentiable in x.
+    x [count, columns] holds this rank's rows in the order of the experts of all ranks; a token with several experts has a row for each
+    expert. `ends`, int32 [ranks * experts], holds the end of each expert's rows in x. All ranks have the same number of experts, and rank 0
+    has the first experts. `rows` has space for `most_rows` rows from each rank. All ranks must pass the same `most_rows`; if a rank sends
+    more rows, the GPU traps. Rows after the last of `offs` may hold anything. The call does not synchronize with the host, because no row
+    counts are copied to it. `splits` is an argument for all_to_all_combine(). The length of rows must be a multiple of 16 bytes. Graph
+    capture, groups and exchange memory are handled as in all_gather_matmul(). `rows` is differentiable in x.
     """
     results = quickly(_ext.ranked_dispatch, x, ends, most_rows, multiprocessors, group=group)
     if results is not NotImplemented:
@@ -484,11 +489,12 @@ def all_to_all_dispatch(x, ends, group=None, *, most_rows, multiprocessors=0):
 
 
 def all_to_all_combine(rows, ends, splits, count, group=None, *, multiprocessors=0):
-    """Returns the results of all ranks' experts for the `count` rows of this rank, in the order of the dispatched x: [count, columns].
+    """Sends the results of experts back. Returns the results of all ranks' experts for the `count` rows of this rank, in the order of the
+    dispatched x: [count, columns].
 
-    `rows` holds a result for each row that all_to_all_dispatch() returned, at the same position; `ends` and `splits` are those of the
-    dispatch. Rows after the last end are zeros. The caller multiplies the results that a token gets from several experts by their weights,
-    and adds them up. It is differentiable in rows. Everything else is as for all_to_all_dispatch().
+    `rows` holds a result for each row that all_to_all_dispatch() returned, at the same position; `ends` and `splits` are the argument and
+    the result of the dispatch. Rows of the result after the last end are zeros. The caller must multiply the results for a token from
+    several experts by the experts' weights and add them. The result is differentiable in `rows`. The rules of all_to_all_dispatch() apply.
     """
     group = group_of(group)
     ranks = group.size()

@@ -1,5 +1,5 @@
-"""Operations on rows of PyTorch tensors, called directly in eager mode and as torch.ops.ptxbuilder.rows while PyTorch is tracing.
-Operations that update tensors have their own PyTorch operations, such as torch.ops.ptxbuilder.append."""
+"""Operations on rows of PyTorch tensors, called directly in eager mode and as torch.ops.ptxbuilder.rows while PyTorch is tracing. Each
+operation that updates tensors has its own PyTorch operation, such as torch.ops.ptxbuilder.append."""
 import functools
 
 import torch
@@ -34,7 +34,7 @@ def _(operation, given, numbers, wanted, device, words, extents):
 
 
 def _define(operation):
-    """Defines a PyTorch operation for an operation that updates tensors, which the schema names."""
+    """Defines a PyTorch operation for an operation that updates tensors. The operation's schema marks these tensors."""
     def type_of(name):
         if name in operation.updated:
             return f"Tensor({chr(ord('a') + operation.updated.index(name))}!)"
@@ -71,7 +71,7 @@ def _run(operation, given, numbers, wanted, device, extents=()):
 
 
 class _Rows(torch.autograd.Function):
-    """Returns all results that are kept for the gradient; only the first one has a gradient."""
+    """Computes all results that are kept for the gradient; only the first result has a gradient."""
 
     @staticmethod
     def forward(name, numbers, device, *given):
@@ -94,26 +94,27 @@ def _gradients(ctx, grad):
     operation = _rows.OPERATIONS[ctx.name]
     if grad is None:
         return None, None, None, *(None for _ in operation.read)
-    way_back = _way_back if is_compiling() else _known_way_back  # Dynamo warns about a function with a cache
+    way_back = _way_back if is_compiling() else _known_way_back  # Dynamo warns about functions with a cache
     wanted, places, numbers, answers = way_back(operation, ctx.needs_input_grad[3:])
     known = (*ctx.saved_tensors, grad.contiguous())
     found = _run(operation.gradient, [known[i] for i in places], numbers, wanted, ctx.device)
     return None, None, None, *(None if i is None else found[i] for i in answers)
 
 
-_gradients_once = torch.autograd.function.once_differentiable(_gradients)  # this takes 5 us per call
+_gradients_once = torch.autograd.function.once_differentiable(_gradients)  # defined once, because once_differentiable() takes 5 us per call
 
 
 def _way_back(operation, asks):
-    """Returns the results of the gradient's call; the index of each of its inputs among the operation's tensors, its kept results and the
-    gradient of the first result; its numbers; and the index of the gradient of each of the operation's tensors among the results, or None.
+    """Describes the call that computes the gradient. Returns its results; the index of each of its inputs in the list of the operation's
+    tensors, the kept results and the gradient of the first result; its numbers; and for each tensor of the operation, the index of its
+    gradient among the results, or None.
     """
     gradient, kept = operation.gradient, operation.kept
     there = (*operation.read, *kept, "d" + kept[0])
     asked = [f"d{name}" if is_asked else None for name, is_asked in zip(operation.read, asks)]
-    # The kernel always writes results that are not optional, even if they are not requested.
+    # The kernel writes results that are not optional even if they are not requested.
     wanted = tuple(name for name in gradient.written if name in asked or not gradient.tensors[name]["optional"])
-    # A result may have the name of an input: the name then means the result.
+    # If a result and an input have the same name, the name means the result.
     places = tuple(len(there) - 1 - there[::-1].index(name) for name in gradient.read)
     return wanted, places, tuple(gradient.numbers.values()), tuple(None if name is None else wanted.index(name) for name in asked)
 
@@ -136,8 +137,8 @@ def _update(operation, given, numbers, device):
 
 @tensors.named("ptxbuilder::rows")
 def rows(operation, given, numbers, device, extents):
-    """Returns the operation's first result, or a tuple of all results if they have their own extents; returns None for an operation that
-    updates tensors."""
+    """Returns the operation's first result, or a tuple of all results if `extents` is not empty; returns None for an operation that updates
+    tensors."""
     if is_compiling():
         _check(operation, given)
     try:

@@ -1,4 +1,4 @@
-"""PyTorch's own attention function, which this library computes if it supports the arguments."""
+"""A replacement for PyTorch's own attention function, which uses this library if it supports the arguments."""
 import torch
 from torch.nn import functional
 
@@ -10,13 +10,15 @@ _MOST_COLUMNS = 256
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, *,
                                  device=None):
-    """A replacement for torch.nn.functional.scaled_dot_product_attention with the same arguments: in a model, only the import changes.
+    """A replacement for torch.nn.functional.scaled_dot_product_attention with the same arguments, so that only the import in a model
+    changes.
 
-    Tensors are [.., heads, rows, columns]. ptxbuilder.attention() computes the result, with all its gradients, if the tensors are f16 or
-    bf16, or autocast converts them to these types; are on a GPU, or on the CPU with device="emulator"; and have up to 256 columns, with no
-    more in V than in Q; and if there is no `attn_mask`, and the scale is above 0 or None. Otherwise PyTorch's own function computes the
-    result. `is_causal` counts queries and keys from the first, as in PyTorch; with `enable_gqa`, the number of query heads is a multiple of
-    the number of key heads. Dropout uses PyTorch's default generator, but drops different weights than PyTorch's own kernels.
+    Tensors are [.., heads, rows, columns]. ptxbuilder.attention() computes the result and its gradients if the arguments satisfy these
+    conditions; otherwise PyTorch's own function does. The tensors are f16 or bf16, or autocast converts them to these types. They are on a
+    GPU, or on the CPU with device="emulator". They have up to 256 columns, and V has no more columns than Q. There is no `attn_mask`, and
+    the scale is above 0 or None. As in PyTorch, the mask of `is_causal` is aligned with the first query and the first key; with
+    `enable_gqa`, the number of query heads is a multiple of the number of key heads. Dropout uses PyTorch's default generator, but drops
+    different weights than PyTorch's own kernels.
     """
     if attn_mask is not None or not _is_taken(query, key, value, scale, enable_gqa, device):
         return functional.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)

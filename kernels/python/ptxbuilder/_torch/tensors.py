@@ -1,4 +1,4 @@
-"""Functions that the operations on PyTorch tensors share."""
+"""Functions for all operations on PyTorch tensors."""
 import ctypes
 import functools
 import os
@@ -13,7 +13,7 @@ from .._common import CODES, check_kind, name_of, output_of
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     raise ImportError(f"ptxbuilder needs PyTorch 2.10 or newer, but this version is {torch.__version__}")
 
-library = operators.Library("ptxbuilder", "FRAGMENT")  # the operations are removed with it
+library = operators.Library("ptxbuilder", "FRAGMENT")  # must be kept, because the operations are removed with the Library object
 PLACES = ("CPU", "CUDA")
 PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 DTYPES = {name: getattr(torch, name) for name in CODES if hasattr(torch, name)}
@@ -21,21 +21,21 @@ DTYPES = {name: getattr(torch, name) for name in CODES if hasattr(torch, name)}
 is_compiling = torch.compiler.is_dynamo_compiling
 is_grad_enabled = torch.is_grad_enabled
 mode_count = torch._C._len_torch_dispatch_stack
-is_tracing = torch._C._is_tracing  # torch.jit.trace; faster than torch.jit.is_tracing()
-has_transforms = torch._C._functorch.peek_interpreter_stack  # torch.func; None if it is not active
-unwrap_if_dead = torch._C._functorch.unwrap_if_dead  # for a tensor that torch.func has wrapped and no longer uses
+is_tracing = torch._C._is_tracing  # whether torch.jit.trace is active; faster than torch.jit.is_tracing()
+has_transforms = torch._C._functorch.peek_interpreter_stack  # returns None if torch.func is not active
+unwrap_if_dead = torch._C._functorch.unwrap_if_dead  # unwraps a tensor whose torch.func transform has ended
 
-IS_ALLOCATED = True  # whether the extension allocates results, in the framework's memory
+IS_ALLOCATED = True  # whether the extension can allocate results in the framework's memory
 broadcast_shapes, broadcast_to = torch.broadcast_shapes, torch.broadcast_to
 
 
 def tensor(x):
-    return x.resolve_neg()  # the extension accepts only tensors in memory
+    return x.resolve_neg()  # the extension does not support PyTorch's negative views
 
 
 def check_operands(required, **optional):
-    """Refuses an object that is not a PyTorch tensor, or a tensor without strided memory. If nothing is traced, it is used only after a
-    call has failed, to find the reason, so that other calls do not pay for it."""
+    """Rejects objects that are not PyTorch tensors, and tensors without strided memory. If nothing is traced, it is called only after a
+    call has failed, to find the reason, so that other calls take no time for it."""
     check_kind(torch.Tensor, "PyTorch", "torch.from_dlpack(x), or torch.tensor(x) for numbers", required, **optional)
     for name, x in {**required, **optional}.items():
         if x is None:
@@ -54,7 +54,7 @@ def check_operands(required, **optional):
 
 
 def check_meta(*tensors):
-    """Checks the tensors of an operation that computes only a shape: if PyTorch requests this because one tensor is a meta tensor, all
+    """Checks the tensors of an operation that computes only a shape. PyTorch may request this because one tensor is a meta tensor; then all
     tensors must be meta tensors."""
     if len({x.device.type == "meta" for x in tensors if x is not None}) > 1:
         raise ValueError("a meta tensor, which has no memory, was given together with tensors that have memory: put all on one device")
@@ -66,7 +66,7 @@ NO_BATCH = "{} is not supported under torch.func.vmap: leave it out, or call out
 
 
 def is_wrapped(*tensors):
-    """Returns whether a tensor belongs to torch.func, such as a batch of its vmap."""
+    """Returns whether torch.func has wrapped one of the tensors, such as a batch of its vmap."""
     return (not is_compiling() and has_transforms() is not None
             and any(x is not None and torch._C._functorch.is_functorch_wrapped_tensor(x) for x in tensors))
 
@@ -77,7 +77,7 @@ def is_vmapped():
 
 
 def refuse_negative(**tensors):
-    """Refuses written tensors whose memory has the opposite sign."""
+    """Rejects tensors that would be written but are negative views, whose memory has the opposite sign."""
     for name, x in tensors.items():
         if isinstance(x, torch.Tensor) and x.is_neg():
             raise ValueError(f"{name}: it is a view whose sign PyTorch keeps outside of its memory, which cannot be written: pass a "
@@ -107,7 +107,7 @@ def is_on_host(x):
 def empty(like, shape, name):
     dtype = DTYPES[name]
     if like.shape == shape and like.dtype == dtype and like.is_contiguous():
-        return torch.empty_like(like)  # takes half the time
+        return torch.empty_like(like)  # takes half the time of new_empty()
     return like.new_empty(shape, dtype=dtype)
 
 
@@ -136,12 +136,12 @@ def dtype_of(dtype):
 
 
 def is_watched():
-    """Returns whether a mode or torch.jit.trace must see the call."""
+    """Returns whether a dispatch mode or torch.jit.trace must record the call."""
     return mode_count() > 0 or is_tracing()
 
 
 def named(name):
-    """Wraps a function in a range of this name if torch.profiler is active."""
+    """Returns a decorator that runs a function in a profiler range of this name if torch.profiler is active."""
     def by(function):
         @functools.wraps(function)
         def call(*arguments):
@@ -156,8 +156,9 @@ def named(name):
 
 
 def tracing_state():
-    """Returns the address of the C++ function that is_tracing() calls, which returns the address of the state of torch.jit.trace; 0 if this
-    version of PyTorch does not have it. A call from Python takes 100 ns, which would be added to each product."""
+    """Returns the address of the C++ function that is_tracing() calls; 0 if this version of PyTorch does not have the function. The
+    function returns the address of torch.jit.trace's state. The extension calls it directly, because calling is_tracing() would add 100 ns
+    to each product."""
     try:
         library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
         return ctypes.cast(library._ZN5torch3jit6tracer15getTracingStateEv, ctypes.c_void_p).value
@@ -166,29 +167,29 @@ def tracing_state():
 
 
 def autocast_of(x):
-    """Returns the type to which torch.autocast converts f32 on the tensor's device; None if it does not."""
+    """Returns the type to which torch.autocast converts f32 on the tensor's device; None if autocast is off."""
     kind = x.device.type
     return torch.get_autocast_dtype(kind) if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind) else None
 
 
 def narrowed(x, dtype):
-    """Converts like torch.autocast, but only f32, since types with fewer bits were chosen by the user."""
+    """Converts a tensor like torch.autocast, but only from f32, since the user has chosen types with fewer bits explicitly."""
     return x.to(dtype) if isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
 
 
 def factor_of(grad, dtype):
-    """Returns an incoming gradient as a factor of `dtype`, and its unit: None, or one power of two that brings all numbers of bf16 or f32
-    into the range of f16."""
+    """Returns (factor, unit) for an incoming gradient: the factor has type `dtype`, and times the unit it is the gradient. The unit is
+    None, or a power of two that brings bf16 or f32 numbers into the range of f16."""
     if dtype != torch.float16 or grad.dtype == dtype or grad.numel() == 0:
         return grad.to(dtype), None
     most = grad.detach().abs().amax().float()
-    # If an element is infinite or NaN, all elements remain unchanged.
+    # If an element is infinite or NaN, the unit is 1, so that no element changes.
     unit = torch.exp2(torch.log2(most).floor().nan_to_num(14, posinf=14).clamp(-100, 127) - 14)
     return (grad / unit).to(dtype), unit
 
 
 def in_unit(product, unit, dtype):
-    """Returns product(dtype) times the unit of a factor_of(), rounded once."""
+    """Returns product(dtype) times the unit that factor_of() returned, rounded once."""
     return product(dtype) if unit is None else (product(torch.float32) * unit).to(dtype)
 
 
@@ -197,38 +198,39 @@ def is_plain(x):
 
 
 def requires_grad(*tensors):
-    return is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)  # the argument may not be a tensor
+    return is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)  # an argument may be another object than a tensor
 
 
 def refuse_gradient(which, **operands):
-    """Refuses operands whose gradients would be lost silently."""
+    """Rejects operands that require a gradient, because they would silently get none."""
     for name, x in operands.items():
         if requires_grad(x):
             raise ValueError(f"{which} has no gradient in {name}: detach it, x.detach(), or call under torch.no_grad()")
 
 
 def is_dual():
-    """Returns whether forward derivatives are computed. An autograd function without them refuses them, and other calls would lose them."""
+    """Returns whether forward derivatives are being computed. An autograd function without forward derivatives rejects them, and any other
+    call would silently omit them."""
     return forward_ad._current_level >= 0
 
 
 def applied(function, *values):
-    """Calls function.apply(). Its Python code reads the signature of forward() each time, which takes twice as long as everything else; if
-    nothing is traced or transformed, its C++ base class is called directly."""
+    """Calls function.apply(). If nothing is traced or transformed, calls its C++ base class directly, because the Python code of apply()
+    inspects the signature of forward() each time, which takes twice as long as everything else."""
     if is_compiling() or has_transforms() is not None:
         return function.apply(*values)
     return super(torch.autograd.Function, function).apply(*[unwrap_if_dead(x) if isinstance(x, torch.Tensor) else x for x in values])
 
 
 def place_of(device, first, name):
-    """Returns the device in the form of a PyTorch operation; for tensors on the CPU it must be given."""
+    """Returns the device in the form that PyTorch operations accept. For tensors on the CPU, the device must be given."""
     if device is None and first.device.type == "cpu":
         raise ValueError(f'{name}: its memory is on the CPU: move it to a GPU, or pass device="emulator" to run there')
     return device if device is None else str(device)
 
 
 def there(device, first):
-    """Returns the device of an operation that PyTorch has dispatched to the tensors' device; for the CPU the default is the emulator."""
+    """Returns the device for an operation that PyTorch has dispatched to the tensors' device. On the CPU, the default is the emulator."""
     return "emulator" if device is None and not first.is_cuda else device
 
 
