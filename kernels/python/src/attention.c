@@ -7,8 +7,8 @@ typedef struct attention {
   operation call;
 } attention;
 
-/* The arguments of a call: the tensors of attention.def, where `out` may be None, its numbers and sizes, and
- * the flags, including those of host.h. */
+/* The arguments of a call: the tensors of attention.def, where `out` may be None; the numbers and sizes of
+ * attention.def; and the flags, including those of host.h. */
 enum {
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) AT_##name,
 #include "kernels/attention/attention.def"
@@ -20,16 +20,17 @@ enum {
   ATTENTION_ARGUMENTS
 };
 
-/* Returns whether an argument may be None. If O is None, it is allocated; if V is None, it is the first
- * columns of K. */
+/* Returns whether an argument may be None. If O is None, it is allocated; if V is None, the first columns of
+ * K are the values. */
 static bool may_be_none(int argument) { return argument == AT_o || argument == AT_v; }
 
-/* `runs` means that O and lse are written, rather than read for a gradient. */
+/* Reads the arguments of attention. If `runs` is true, O and lse will be written; otherwise they are read for
+ * a gradient. */
 static bool read_attention(attention* t, PyObject* const* args, bool runs) {
   const ptxb_attention init = PTXB_ATTENTION_INIT;
   ptxb_attention* a = &t->call.attention;
   t->call.kind = ATTENTION, *a = init;
-  t->o.is_read_only = false; /* it may be an O that is to be allocated */
+  t->o.is_read_only = false; /* O may be None, in which case it has not been read */
 #define PTXBUILDER_ATTENTION_HEADS(name, word, is_written)       \
   a->name = &t->name.tensor;                                     \
   if ((args[AT_##name] != Py_None || !may_be_none(AT_##name)) && \
@@ -59,11 +60,12 @@ static bool lay(attention* t, bool is_heads_first) {
           (!t->call.attention.v || swap_dimensions(&t->v, "V", 1, 2)) && swap_dimensions(&t->o, "O", 1, 2));
 }
 
-/* Returns a new O with Q's shape and V's columns, of Q's type, or bf16 if Q is e4m3. */
+/* Returns a new O with the shape of Q, except for the columns of V, and with the type of Q, or bf16 if Q is
+ * e4m3. */
 static managed_tensor* allocate_result(attention* t) {
   const int32_t ndim = t->q.tensor.ndim;
   int64_t shape[4];
-  const int32_t of_v = t->v.tensor.ndim; /* 4 for caches, also with packed queries */
+  const int32_t of_v = t->v.tensor.ndim; /* a cache has 4 dimensions even if the queries are packed */
   if (!t->q.api || !t->call.attention.v || ndim < 3 || of_v < ndim || of_v > 4) {
     fail("O: it must be given");
     return NULL;
@@ -132,8 +134,8 @@ static PyObject* ext_attention_workspace(PyObject* self, PyObject* const* args, 
              : NULL;
 }
 
-/* The gradients of an attention: those of O (which is read), Q, K and V, and those of lse (which is read) and
- * of sinks, which may be None. */
+/* The gradients of attention: of O (which is read), Q, K and V; and of lse (which is read) and of sinks. The
+ * last two may be None. */
 enum { GRAD, DQ, DK, DV, GRADIENTS, LSE_GRAD = GRADIENTS, DSINKS, GRADIENT_ARGUMENTS };
 static const char* const gradient_words[GRADIENT_ARGUMENTS] = {
     "dO", "dQ", "dK", "dV", "the gradient of lse", "dsinks"};

@@ -6,8 +6,8 @@ typedef struct convolution {
   operation call;
 } convolution;
 
-/* Reads steps, zeros before and after, and spreads, each along lines and along pixels, followed by the
- * groups. */
+/* Reads a tuple of the steps, the zeros before, the zeros after and the spreads, each along lines and along
+ * pixels, and then the groups. */
 static bool read_windows(PyObject* numbers, ptxb_convolution* p) {
   return PyArg_ParseTuple(numbers, "LLLLLLLLL", &p->step[0], &p->step[1], &p->before[0], &p->before[1],
                           &p->behind[0], &p->behind[1], &p->spread[0], &p->spread[1], &p->groups);

@@ -1,5 +1,5 @@
-/* ptxbuilder._ext: products and convolutions in PyTorch's eager mode, in the usual cases. For all other
- * calls, NotImplemented is returned, and ptxbuilder/_torch/product.py and convolution.py handle them. */
+/* ptxbuilder._ext: products and convolutions in PyTorch's eager mode, in the usual cases. All other calls
+ * return NotImplemented, and ptxbuilder/_torch/product.py and convolution.py handle them. */
 #include "kernels/python/src/eager.h"
 
 #include <string.h>
@@ -8,13 +8,12 @@
 
 /* The arguments of use_eager(), which are kept for the lifetime of the process. */
 static struct {
-  PyTypeObject *tensor, *parameter; /* exact types of tensors, without subclasses */
-  /* functions without arguments */
+  PyTypeObject *tensor, *parameter; /* the types of plain tensors; subclasses are excluded */
+  /* The fields below are Python functions without arguments. */
   PyObject *mode_count, *is_tracing, *has_grad, *has_autocast, *is_deterministic;
-  void* const* (*tracing_state)(void); /* gets the same answer as is_tracing in 3 ns instead of 100; or
-                                          NULL */
-  PyObject* forward_ad;          /* a module, whose _current_level is below 0 if there are no dual tensors */
-  PyObject* profiler;            /* a module, whose _is_profiler_enabled is True if calls must be named */
+  void* const* (*tracing_state)(void); /* returns the same as is_tracing, in 3 ns instead of 100; or NULL */
+  PyObject* forward_ad;          /* a module; its _current_level is below 0 if there are no dual tensors */
+  PyObject* profiler;            /* a module; its _is_profiler_enabled is True if calls must be named */
   PyObject *activations, *codes; /* dicts that map the caller's words to numbers */
 } eager;
 
@@ -35,14 +34,14 @@ static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
     return NULL;
   *(void**)&eager.tracing_state = (void*)(uintptr_t)tracing_state;
   tell_of_writes(written);
-  Py_INCREF(args); /* also keeps everything in it alive */
+  Py_INCREF(args); /* keeps all arguments alive */
   Py_RETURN_NONE;
 }
 
 static bool is_plain(PyObject* x) { return Py_TYPE(x) == eager.tensor || Py_TYPE(x) == eager.parameter; }
 
-/* Returns whether a function without arguments returns true or a nonzero number; also returns true if it
- * fails. */
+/* Returns whether a function without arguments returns True or a nonzero number; also returns true if the
+ * function fails. */
 static bool is_true(PyObject* function) {
   PyObject* value = PyObject_CallNoArgs(function);
   const bool is = !value || PyObject_IsTrue(value) != 0;
@@ -50,7 +49,8 @@ static bool is_true(PyObject* function) {
   return is;
 }
 
-/* Returns an attribute, whose name is created only once; NULL with an exception. */
+/* Returns an attribute, or NULL with an exception. The string object for the name is created only once, in
+ * *made. */
 static PyObject* attribute(PyObject* of, const char* name, PyObject** made) {
   if (!*made) *made = PyUnicode_InternFromString(name);
   return PyObject_GetAttr(of, *made);
@@ -83,7 +83,7 @@ static bool is_profiled(void) {
   return is != Py_False;
 }
 
-/* Returns whether a mode of PyTorch, a trace, forward derivatives or the profiler must see the call. */
+/* Returns whether a mode of PyTorch, a trace, forward derivatives or the profiler must observe the call. */
 static bool is_observed(void) {
   return is_true(eager.mode_count) || is_tracing() || has_tangents() || is_profiled();
 }
@@ -105,8 +105,8 @@ bool is_noticed(PyObject* const* all, int count) {
   return is_observed() || (is_true(eager.has_grad) && want_grad(all, count));
 }
 
-/* Returns the bits of arguments that are Python's True or False; -1 if one has another type, such as NumPy's
- * bool. */
+/* Returns the flags for arguments that are True or False, with the bits in `bits`; -1 if an argument has
+ * another type, such as NumPy's bool. */
 static long flags_of(PyObject* const* args, const int* bits, int count) {
   long flags = 0;
   for (int i = 0; i < count; ++i) {
@@ -118,7 +118,7 @@ static long flags_of(PyObject* const* args, const int* bits, int count) {
   return flags;
 }
 
-/* Returns the number that a dict has for a key, or -1 if it has none. */
+/* Returns the number that a dict holds for a key, or -1 if the dict does not contain the key. */
 static long number_of(PyObject* dict, PyObject* key) {
   PyObject* value = PyDict_GetItemWithError(dict, key);
   return value ? PyLong_AsLong(value) : -1;
@@ -173,7 +173,8 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
     BETA,
     ACTIVATION,
     OUT_DTYPE,
-    FLAGS, /* whether A and B are transposed, sums are precise, tf32 is allowed, and whether it is a gate */
+    FLAGS, /* five flags: A is transposed, B is transposed, sums are precise, tf32 is allowed, and the
+              activation is a gate */
     FLAG_COUNT = 5,
     DEVICE = FLAGS + FLAG_COUNT,
     IS_BELOW,
@@ -192,7 +193,7 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
     if (is_true(eager.has_grad) && (want_grad(args, OUT + 1) || want_grad(operands, OPERANDS)))
       return not_taken();
   }
-  /* Rows would be added to the contents of `out`, in no fixed order. */
+  /* With add_to_rows, rows are added to the contents of `out` in an order that is not fixed. */
   if (operands[OPERAND_add_to_rows] != Py_None && (args[OUT] == Py_None || is_true(eager.is_deterministic)))
     return not_taken();
   product p;
@@ -201,7 +202,7 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
   const long flags = flags_of(args + FLAGS, bits, FLAG_COUNT);
   if (activation < 0 || flags < 0 || !read_tensor(args[A], &p.a, "A") || !read_tensor(args[B], &p.b, "B"))
     return not_taken();
-  /* torch.autocast converts f32, so without f32 operands it need not be checked. If the operands have two
+  /* torch.autocast converts only f32, so it is checked only if A is f32. If the operands have different
    * types, the call returns to Python, which checks autocast. */
   if (p.a.tensor.dtype.code == PTXB_FLOAT && p.a.tensor.dtype.bits == 32 && args[IS_BELOW] != Py_True &&
       is_true(eager.has_autocast))
@@ -230,7 +231,7 @@ static bool read_pair(PyObject* from, int64_t least, int64_t* to) {
   return true;
 }
 
-/* Moves the channels of an image to the last dimension. Returns whether the hardware supports this order:
+/* Makes the channels of an image the last dimension. Returns whether TMA supports the resulting layout:
  * channels must be contiguous, and pixels must not overlap. */
 static bool put_channels_last(operand* o, const char* name) {
   if (o->tensor.ndim != 4 || !swap_dimensions(o, name, 1, 2) || !swap_dimensions(o, name, 2, 3)) return false;

@@ -1,6 +1,6 @@
-/* DLPack's C exchange interface (version 1.3), through which a tensor's type exports tensors without Python:
- * its attribute `__dlpack_c_exchange_api__` is the capsule "dlpack_exchange_api". A DLTensor is a
- * ptxb_tensor. */
+/* DLPack's C exchange interface (version 1.3). With it, C code can access tensors without calling Python: the
+ * attribute `__dlpack_c_exchange_api__` of a tensor's type is a capsule, "dlpack_exchange_api". A DLTensor is
+ * declared as ptxb_tensor. */
 #ifndef PTXBUILDER_PYTHON_EXCHANGE_H
 #define PTXBUILDER_PYTHON_EXCHANGE_H
 
@@ -27,8 +27,8 @@ typedef struct exchange_api { /* DLPackExchangeAPI */
                   void (*set_error)(void* context, const char* kind, const char* message));
   int (*managed_of)(void* object, managed_tensor** out);
   int (*object_of)(managed_tensor* tensor, void** out); /* takes ownership of the tensor */
-  int (*tensor_of)(void* object, ptxb_tensor* out);     /* the result is borrowed until Python runs again;
-                                                           may be NULL */
+  int (*tensor_of)(void* object, ptxb_tensor* out);     /* the result is borrowed, and valid until Python code
+                                                           runs again; the function may be NULL */
   int (*current_stream)(int32_t device_type, int32_t device_id, void** out);
 } exchange_api;
 

@@ -36,8 +36,8 @@ static ptxb_dtype dtype_of(int xla) {
       [10] = {PTXB_FLOAT, 16, 1},  [11] = {PTXB_FLOAT, 32, 1}, [12] = {PTXB_FLOAT, 64, 1},
       [16] = {PTXB_BFLOAT, 16, 1}, [19] = {PTXB_E5M2, 8, 1},   [20] = {PTXB_E4M3, 8, 1}};
   const ptxb_dtype none = {0};
-  return xla > 0 && xla < (int)(sizeof all / sizeof *all) ? all[xla] : none; /* the error that refuses the
-                                                                                type has its name and code */
+  return xla > 0 && xla < (int)(sizeof all / sizeof *all) ? all[xla] : none; /* the library rejects a type of
+                                                                                0 bits */
 }
 
 ptxb_tensor ffi_tensor_of(const ffi_buffer* buffer) {
@@ -61,7 +61,7 @@ static void* failed(const ffi_call* call, const char* error) {
   return call->api->error_create(&create);
 }
 
-/* The functions that return the stream of a call on a GPU, and the GPU, whose context XLA has made
+/* Finds the driver function that returns the current GPU. XLA has made the context of the call's GPU
  * current. */
 static int (*current_device)(int*);
 static void find_driver(void) {
@@ -81,7 +81,7 @@ static void* target_of(const ffi_call* call, ffi_target* to) {
   return NULL;
 }
 
-/* Returns whether this call is the metadata query that XLA makes before any other call, and answers it. */
+/* If this call is the metadata query that XLA makes before any other call, answers it and returns true. */
 static bool tells_metadata(const ffi_call* call, bool is_captured) {
   const ffi_extension* extension = call->extension;
   if (!extension || extension->type != FFI_METADATA) return false;

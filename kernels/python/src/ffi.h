@@ -1,7 +1,7 @@
-/* The part of the C API of XLA's foreign function interface that the handlers use: it is the part of
- * xla/ffi/api/c_api.h that version 0.1 shares with all later versions. Older frameworks reject a handler that
- * declares a newer version, and nothing newer is needed. tests/python/layouts.c compares this file with the
- * header. Functions return NULL or an error's text. */
+/* The part of the C API of XLA's foreign function interface that the handlers use. It is the part of
+ * xla/ffi/api/c_api.h that version 0.1 shares with all later versions. It declares version 0.1, because older
+ * frameworks reject handlers that declare a newer version, and nothing newer is needed.
+ * tests/python/layouts.c compares this file with the header. Functions return NULL or an error's text. */
 #ifndef PTXBUILDER_PYTHON_FFI_H
 #define PTXBUILDER_PYTHON_FFI_H
 
@@ -42,7 +42,7 @@ typedef struct ffi_error_destroy {
 typedef struct ffi_stream_get {
   FFI_BEGIN;
   void* context;
-  void* stream; /* out */
+  void* stream; /* result: the stream */
 } ffi_stream_get;
 
 typedef struct ffi_api {
@@ -107,15 +107,15 @@ const char* ffi_array_of(const ffi_call* call, const char* name, int dtype, cons
 
 ptxb_tensor ffi_tensor_of(const ffi_buffer* buffer);
 
-/* The device and stream that the call runs on. */
+/* The device and the stream on which a call runs. */
 typedef struct ffi_target {
   int device; /* a GPU's number, or EMULATOR */
   void* stream;
 } ffi_target;
 
-/* Answers XLA's requests to a handler, and calls `run` if the handler must execute, on the stream that XLA
- * passes or on the emulator. If it `may_be_captured`, a call must launch the same kernels for the same
- * addresses and attributes, and must neither wait nor allocate. */
+/* These functions handle XLA's calls of a handler. If the handler must execute, they call `run` with the
+ * stream that XLA passes, or with the emulator. If `may_be_captured` is true, `run` must launch the same
+ * kernels whenever the addresses and attributes are the same, and must neither wait nor allocate. */
 typedef const char* ffi_run(const ffi_call* call, const ffi_target* to);
 void* ffi_on_cpu(const ffi_call* call, ffi_run* run);
 void* ffi_on_cuda(const ffi_call* call, ffi_run* run, bool may_be_captured);

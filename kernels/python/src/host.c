@@ -31,15 +31,15 @@ const char* said(int status) { return status == PTXB_OK ? NULL : words_of_status
 static const char* no_memory(void) { return words_of_status("no memory", PTXB_OUT_OF_MEMORY); }
 int host_status(const char* error) { return error == words ? status_of_words : PTXB_INVALID_ARGUMENT; }
 
-/* ---- Devices and programs: opened and loaded once, and never closed, since work may be queued at exit ----
+/* ---- Devices and programs are opened once and never closed, since work may be queued at exit ----
  */
 
 enum { DEVICES = MOST_GPUS + 1 };
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(ptxb_device*) devices[DEVICES]; /* the emulator is first */
+static _Atomic(ptxb_device*) devices[DEVICES]; /* the first is the emulator */
 
-/* A fork() copies whatever other threads were doing, including the locks that they held, and no device works
- * in the child. Therefore, after a process has used a device, its children cannot use any. */
+/* A child of fork() inherits the locks that other threads held, without these threads, and no device works in
+ * it. Therefore, once a process has used a device, its children cannot use any device. */
 static atomic_bool is_forked;
 static void forget(void);
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget); }
@@ -79,7 +79,7 @@ const char* host_device(int number, ptxb_device** device) {
 struct host_program {
   char *path, *kernel, *waived;
   _Atomic(ptxb_kernel*) on[DEVICES];
-  pthread_mutex_t loading; /* one for each kernel, since loading takes long */
+  pthread_mutex_t loading; /* each kernel has its own lock, since loading takes long */
   host_program* next;
 };
 static _Atomic(host_program*) programs; /* newest first; programs are never removed */
@@ -163,7 +163,7 @@ const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel)
   return error;
 }
 
-/* Runs in the child of a fork, so that every call there fails in begin_use(). */
+/* Runs in the child of a fork, and makes every call there fail in begin_use(). */
 static void forget(void) {
   is_forked = true;
   for (int i = 0; i < DEVICES; ++i) atomic_store(&devices[i], NULL);

@@ -1,6 +1,7 @@
-/* Code that Python and XLA share, and that does not use Python: devices that are opened once and never
- * closed, kernels that are loaded on each, and work on host memory, which is copied to a device and back.
- * Functions return NULL or an error's text, which is valid until the thread's next call. */
+/* Code for the Python functions and the XLA handlers that does not itself use Python: devices that are opened
+ * once and never closed, kernels that are loaded on each device, and work on host memory, which is copied to
+ * a device and back. Functions return NULL or an error's text, which is valid until the thread's next
+ * call. */
 #ifndef PTXBUILDER_PYTHON_HOST_H
 #define PTXBUILDER_PYTHON_HOST_H
 
@@ -9,7 +10,7 @@
 #include "kernels/c/ptxb.h"
 
 enum { ON_CPU = 1, ON_CUDA = 2, ON_PINNED = 3, ON_MANAGED = 13 }; /* DLDeviceType */
-enum { EMULATOR = -1, MOST_GPUS = 64 }; /* a device is numbered with its GPU's number, or EMULATOR */
+enum { EMULATOR = -1, MOST_GPUS = 64 }; /* the number of a device is that of its GPU, or EMULATOR */
 enum { MOST_RANK = 8, MOST_OPERANDS = 64 };
 enum {
   LONGEST_WAIT = 600000,
@@ -26,17 +27,17 @@ typedef struct operation {
     ptxb_convolution convolution;
     ptxb_attention attention;
     struct {
-      ptxb_rows rows; /* its tensors are those below, which are filled in when it is called */
+      ptxb_rows rows; /* `tensors` is set when the operation is called, to the array below */
       const ptxb_tensor* row_tensors[MOST_ROW_TENSORS];
-      unsigned long rows_written; /* a bit for each tensor that is written */
+      unsigned long rows_written; /* bit i is set if tensor i is written */
     };
   };
-  ptxb_attention_gradient gradient; /* its `attention` is filled in when it is called */
+  ptxb_attention_gradient gradient; /* its member `attention` is set when the operation is called */
 } operation;
 
-/* The flags of a call, as bits that Python and XLA's attributes pass. */
+/* The flags of a call. They are bits of the numbers that Python and XLA's attributes pass. */
 enum { TF32 = 1, PRECISE = 2, TRANSPOSE_A = 4, TRANSPOSE_B = 8, GATE = 16 };
-/* A product's packed_form begins at this bit. */
+/* The position of a product's packed_form in the flags. */
 enum { PACKED_FORM = 32 };
 /* The operands of a product other than A, B and D, in the order of product.def. XLA's flags contain the bit
  * HAS_OPERAND << i for each operand that is given. */
@@ -75,14 +76,14 @@ enum {
   ROLE_result_factor
 };
 typedef struct operand_row {
-  const char *word, *label;        /* Python's word; the name in errors */
+  const char *word, *label;        /* the argument's name in Python; its name in errors */
   const char *type, *shape, *role; /* as words */
   int shape_is, role_is;
 } operand_row;
 extern const operand_row operand_rows[OPERANDS];
-/* More flags: the tensors of an attention are [batch, heads, rows, columns]; there is a result with the
- * logarithms, or an argument with their gradient; sequences are packed; gradients are bitwise
- * reproducible. */
+/* The flags of attention. They state, for example, that the tensors are [batch, heads, rows, columns], that
+ * there is a result with the logarithms or an argument with their gradient, that sequences are packed, and
+ * that gradients are bitwise reproducible. */
 enum {
   CAUSAL = 1,
   TOP_LEFT = 2,
@@ -100,7 +101,8 @@ enum {
   HAS_TREE_MASK = 8192
 };
 
-/* Swaps two dimensions of a tensor, in the arrays `shape` and `strides`, which may be its own. */
+/* Swaps two dimensions of a tensor. The new shape and strides are stored in the arrays `shape` and `strides`,
+ * which may be the tensor's own. */
 void swapped(ptxb_tensor* t, int first, int second, int64_t* shape, int64_t* strides);
 
 /* Returns the field of the product that points to an operand; the field is NULL if the operand is not
@@ -116,18 +118,18 @@ static inline const ptxb_tensor** place_of(ptxb_matmul* p, int operand) {
 
 const char* host_device(int number, ptxb_device** device);
 
-/* A program. `path` and `kernel` are those of ptxb_load(), and `waived` is that of ptxb_ir_options, or "".
- * The same words return the same program. */
+/* A program. `path` and `kernel` are the arguments of ptxb_load(), and `waived` is the member of
+ * ptxb_ir_options, or "". Calls with the same words return the same program. */
 typedef struct host_program host_program;
 const char* host_program_of(const char* path, const char* kernel, const char* waived, host_program** program);
 /* Loads the program on the device unless it is already loaded. */
 const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel);
 
-/* `bytes` receives the size of the workspace. */
+/* Stores the size of the operation's workspace in `bytes`. */
 const char* host_workspace(int device, const operation* o, size_t* bytes);
 /* Returns the text of ptxb_contraction_explain() for a contraction. */
 const char* host_explain(int device, const operation* o, const char** text);
-/* Queues the work on memory of the device. */
+/* Queues an operation on device memory. */
 const char* host_run(int device, const operation* o, void* workspace, size_t bytes, void* stream);
 /* These functions run this rank's part of a product, a norm or a token exchange over several ranks. */
 const char* host_ranked_memory(int device, const ptxb_ranked* ranked, size_t* bytes);
@@ -136,29 +138,29 @@ const char* host_ranked_norm_memory(int device, const ptxb_ranked_norm* norm, si
 const char* host_ranked_norm(int device, const ptxb_ranked_norm* norm, void* stream);
 const char* host_ranked_tokens_memory(int device, const ptxb_ranked_tokens* tokens, size_t* bytes);
 const char* host_ranked_tokens(int device, const ptxb_ranked_tokens* tokens, void* stream);
-/* Sets a function that is called periodically while this thread's work on host memory waits or runs on the
- * emulator; if it returns nonzero, the work ends. NULL removes the function. */
+/* Sets a function that is called periodically while this thread waits for work on host memory or runs it on
+ * the emulator. If the function returns nonzero, the work ends. NULL removes the function. */
 void host_interrupt_by(int (*is_interrupted)(void* context), void* context);
-/* Runs the work on host memory: inputs are copied to the device, and outputs are copied back. */
+/* Runs an operation on host memory: inputs are copied to the device, and outputs are copied back. */
 const char* host_run_staged(int device, const operation* o);
 
-/* Waits until the stream reaches this point, and copies device memory to the host. */
+/* Waits for the work that has been queued on the stream, and copies device memory to the host. */
 const char* host_read(int device, void* stream, void* to, const void* from, size_t bytes);
 /* Queues a launch on device memory. */
 const char* host_launch(host_program* program, int device, const uint32_t* grid,
                         const ptxb_argument* arguments, size_t count, void* stream);
-/* Launches on host memory: all tensors are copied to the device, and those in `written` are copied back; its
- * bits are in the order of the tensors in the arguments. */
+/* Launches a kernel on host memory. All tensors are copied to the device, and a tensor is copied back if its
+ * element of `written` is true. The elements are in the order of the tensors in the arguments. */
 const char* host_launch_staged(host_program* program, int device, const uint32_t* grid,
                                ptxb_argument* arguments, size_t count, const bool* written);
 
-/* Returns NULL for PTXB_OK, and otherwise a copy of the library's text. The library's own text becomes
- * invalid with the thread's next call, such as one that frees memory. */
+/* Returns NULL for PTXB_OK, otherwise a copy of the library's error text. A copy is needed because the
+ * thread's next call of the library, such as a call that frees memory, invalidates the text. */
 const char* said(int status);
-/* Returns the ptxb_status of the thread's last error, or PTXB_INVALID_ARGUMENT if the text is not the
- * library's. */
+/* Returns the ptxb_status of the thread's last error, or PTXB_INVALID_ARGUMENT if `error` does not come from
+ * the library. */
 int host_status(const char* error);
-/* Joins several texts into one, for messages; truncates it if it gets too long. */
+/* Formats a message; truncates it if it is too long. */
 const char* host_words(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

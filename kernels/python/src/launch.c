@@ -32,8 +32,9 @@ typedef struct launch {
   size_t operand_count, argument_count;
 } launch;
 
-/* Reads the arguments. `from` is a tuple of integers; bytes, which are a scalar's bits; tuples ("tensor",
- * tensor, whether it is written); and tuples ("struct", a tuple like this one). */
+/* Reads the arguments. `from` is a tuple of arguments. An argument is an integer; bytes, which are the bits
+ * of a scalar; a tuple ("tensor", the tensor, whether it is written); or a tuple ("struct", a tuple of
+ * arguments). */
 static bool read_arguments(launch* l, PyObject* from, ptxb_argument** first, size_t* count) {
   const Py_ssize_t size = PyTuple_Size(from);
   if (size < 0) return false;
@@ -81,7 +82,7 @@ static bool read_arguments(launch* l, PyObject* from, ptxb_argument** first, siz
   return true;
 }
 
-/* Runs without Python's lock; `grid` is NULL to use the sidecar's rule. */
+/* Runs the launch without Python's lock. If `grid` is NULL, the sidecar's rule determines it. */
 static bool run_launch(launch* l, host_program* program, const uint32_t* grid, PyObject* values,
                        PyObject* device, PyObject* stream) {
   const operand none = {.tensor = {.device = {ON_CPU, 0}}};

@@ -1,5 +1,5 @@
-/* The module ptxbuilder._ext: operations and launches on Python tensors, queued on the streams of their
- * frameworks. */
+/* The module ptxbuilder._ext runs operations and launches kernels on Python tensors, on the streams of the
+ * tensors' frameworks. */
 #include "kernels/python/src/methods.h"
 #include "kernels/python/src/xla.h"
 
@@ -103,8 +103,8 @@ static PyObject* operands(void) {
   return all;
 }
 
-/* Returns the numbers of an attention, as floats, and its sizes, as integers, in the order in which they are
- * passed, with their defaults: {"left": -1, ...}. */
+/* Returns a dict that maps the names of attention's numbers (floats) and sizes (integers) to their defaults,
+ * such as {"left": -1, ...}, in the order in which they are passed. */
 static PyObject* attention_numbers(void) {
   PyObject* all = PyDict_New();
   PyObject* value;
@@ -120,7 +120,7 @@ static PyObject* attention_numbers(void) {
   return all;
 }
 
-/* Adds `made` to the module, which takes ownership of it; `made` is NULL if it could not be created. */
+/* Adds `made` to the module, and releases it. `made` is NULL if it could not be created. */
 static int add(PyObject* module, const char* name, PyObject* made) {
   const int status = made ? PyModule_AddObjectRef(module, name, made) : -1;
   Py_XDECREF(made);

@@ -12,7 +12,7 @@ PyObject* fail(const char* error) {
   return NULL;
 }
 
-/* The types that have been looked up, which are kept for the lifetime of the process. */
+/* The types that have been looked up. They are kept for the lifetime of the process. */
 enum { MOST_TYPES = 16 };
 static struct {
   PyTypeObject* type;
@@ -26,7 +26,7 @@ static const exchange_api* ask_type(PyTypeObject* type) {
     return NULL;
   }
   const exchange_api* api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
-  Py_DECREF(capsule); /* its memory exists for the lifetime of the process */
+  Py_DECREF(capsule); /* the API in it exists for the lifetime of the process */
   if (!api) PyErr_Clear();
   while (api && api->version.major != 1) api = api->older;
   if (!api || !api->tensor_of) return NULL;
@@ -88,8 +88,8 @@ static bool is_on_gpu(const ptxb_tensor* t) {
   return t->device.type == ON_CUDA || t->device.type == ON_MANAGED;
 }
 
-/* Returns whether PyTorch stores a sign outside the memory, as for x.conj().imag, which the exchange
- * interface does not report. Such views have gaps, so only tensors with gaps are checked. */
+/* Returns whether a tensor is a view that PyTorch negates when it is read, such as x.conj().imag. The
+ * exchange interface does not report this. Such views have gaps, so only tensors with gaps are checked. */
 static bool is_negative_view(PyObject* from, const ptxb_tensor* t) {
   if (t->ndim == 0 || !t->strides || t->strides[t->ndim - 1] == 1) return false;
   PyObject* is = PyObject_CallMethod(from, "is_neg", NULL);
@@ -220,8 +220,8 @@ managed_tensor* allocate(const operand* like, ptxb_dtype dtype, int32_t ndim, in
   return out;
 }
 
-/* Runs the operation and waits, with a workspace that the device allocates, for tensors that no framework
- * manages. */
+/* Runs the operation with a workspace that is allocated on the device, and waits. Used for tensors that no
+ * framework manages. */
 static const char* run_with_own_workspace(const operation* o, size_t bytes, const target* to) {
   ptxb_device* on = NULL;
   void* workspace = NULL;
@@ -233,8 +233,9 @@ static const char* run_with_own_workspace(const operation* o, size_t bytes, cons
   return error;
 }
 
-/* Most operations need no workspace, and a query of its size is a large part of a call's cost. A call is
- * therefore first made without a workspace, unless the thread's last call needed one. */
+/* This is true if the next call should query the size of its workspace first. Most operations need no
+ * workspace, and the query is a large part of a call's cost. Therefore, a call is first tried without a
+ * workspace, unless the thread's last call needed one. */
 static _Thread_local bool is_asked_first;
 
 static const char* run_or_ask(const operation* o, const target* to, size_t* bytes) {
@@ -247,7 +248,8 @@ static const char* run_or_ask(const operation* o, const target* to, size_t* byte
   return refusal || *bytes > 0 ? refusal : host_run(to->device, o, NULL, 0, to->stream);
 }
 
-/* Checks Python's signal handlers, ten times a second, since other threads may hold Python's lock. */
+/* Runs Python's signal handlers. This happens only ten times a second, since it must wait for Python's lock
+ * if another thread holds it. */
 static int has_signals(void* context) {
   unlocked* u = context;
   struct timespec now;
@@ -296,7 +298,7 @@ bool run_operation(const operation* o, const operand* like, const target* to) {
     state = PyEval_SaveThread();
     error = host_run(to->device, o, memory, bytes, to->stream);
     PyEval_RestoreThread(state);
-    workspace->deleter(workspace); /* work that is queued later on this stream may reuse it */
+    workspace->deleter(workspace); /* only work that is queued later on this stream can reuse the memory */
   }
   if (error) fail(error);
   return !error;

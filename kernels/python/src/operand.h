@@ -1,7 +1,7 @@
-/* Python tensors in the form that the library accepts, and the device and stream of the framework's work. A
- * tensor is an object whose type has DLPack's exchange interface, like PyTorch's, or else a tuple (address,
- * code, bits, shape, strides in elements or None, DLPack's device type, device id, whether it is read-only).
- * Functions that return false have set an exception. */
+/* Converts Python tensors to the form that the library accepts, and chooses the device and the stream. A
+ * tensor is an object whose type has DLPack's exchange interface, such as a PyTorch tensor, or a tuple:
+ * (address, code, bits, shape, strides in elements or None, DLPack's device type, device id, whether it is
+ * read-only). Functions that return false have set an exception. */
 #ifndef PTXBUILDER_PYTHON_OPERAND_H
 #define PTXBUILDER_PYTHON_OPERAND_H
 
@@ -13,21 +13,21 @@
 #include "kernels/python/src/host.h"
 
 typedef struct operand {
-  ptxb_tensor tensor;      /* borrowed until Python runs again */
+  ptxb_tensor tensor;      /* borrowed, and valid until Python code runs again */
   const exchange_api* api; /* NULL for a tuple */
   bool is_read_only;
-  int64_t shape[MOST_RANK], strides[MOST_RANK]; /* used for a tuple, and for a view with swapped dimensions */
+  int64_t shape[MOST_RANK], strides[MOST_RANK]; /* used for a tuple, or if dimensions are swapped */
 } operand;
 
-/* Sets the exception for host_status() (ValueError, MemoryError or RuntimeError), and returns NULL. */
+/* Sets a ValueError, MemoryError or RuntimeError, depending on host_status(), and returns NULL. */
 PyObject* fail(const char* error);
 
 bool read_tensor(PyObject* from, operand* to, const char* name);
-/* Does the same as read_tensor(), and sets `*place` to the tensor, or to NULL for None. */
+/* Works like read_tensor(), and sets `*place` to the tensor. For None, sets `*place` to NULL. */
 bool read_optional(PyObject* from, operand* to, const char* name, const ptxb_tensor** place);
-/* Sets the PyTorch function that is called with a tuple of the written tensors. */
+/* Sets the function of PyTorch that note_written() calls with a tuple of the written tensors. */
 void tell_of_writes(PyObject* function);
-/* Calls that function, unless the tensor is empty or was passed as a tuple. */
+/* Calls the function that tell_of_writes() has set, unless the tensor is empty or was passed as a tuple. */
 bool note_written(PyObject* tensor, const operand* o);
 bool swap_dimensions(operand* o, const char* name, int first, int second);
 
@@ -37,17 +37,18 @@ typedef struct target {
   bool is_staged; /* operands are on the host, and are copied to the device and back */
 } target;
 
-/* Chooses the target. `device` and `stream` are those that the caller requests, or None, which means the
- * operand's GPU and the current stream of its framework. */
+/* Chooses the target. `device` and `stream` are the caller's arguments. None means the GPU of the operand and
+ * the current stream of the operand's framework. */
 bool choose_target(PyObject* device, PyObject* stream, const operand* first, const char* name, target* to);
 bool check_staged(const operand* o, const char* name);
 
-/* Creates a tensor in the framework's own memory, on its current stream. Returns NULL with an exception. */
+/* Creates a tensor in the memory of the framework of `like`, on the framework's current stream. Returns NULL
+ * with an exception if that fails. */
 managed_tensor* allocate(const operand* like, ptxb_dtype dtype, int32_t ndim, int64_t* shape);
 
-/* Between these two calls Python's lock is released, and work on host memory stops if a signal handler raises
- * an exception, as for Ctrl-C. That exception is kept; otherwise an exception for the error is raised, unless
- * the error is NULL. */
+/* The two functions below release Python's lock and take it again. Between them, work on host memory stops if
+ * a signal handler raises an exception, as for Ctrl-C. This exception is then raised; otherwise, if the error
+ * is not NULL, an exception for it is raised. */
 typedef struct unlocked {
   PyThreadState* state;
   int64_t asked_last; /* in ns */

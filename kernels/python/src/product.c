@@ -9,7 +9,7 @@ static int64_t elements_of(const ptxb_tensor* t) {
   return count;
 }
 
-/* Reads the operands. A factor with one element becomes an alpha in memory, if there is no other one. */
+/* Reads the operands. A factor with one element becomes alpha_in_memory if that operand is not given. */
 static bool read_operands(product* p, PyObject* const* given) {
   ptxb_matmul* m = &p->call.matmul;
   for (int i = 0; i < OPERANDS; ++i) {
@@ -25,7 +25,7 @@ static bool read_operands(product* p, PyObject* const* given) {
         elements_of(*place) == 1)
       m->alpha_in_memory = *place, *place = NULL;
   }
-  if (m->inputs && m->use == PTXB_VALUE) m->use = PTXB_SLOPE; /* the library refuses both */
+  if (m->inputs && m->use == PTXB_VALUE) m->use = PTXB_SLOPE; /* so that the library rejects the inputs */
   return true;
 }
 
@@ -34,7 +34,7 @@ static bool read_product(product* p, PyObject* const* operands, const product_nu
   ptxb_matmul* m = &p->call.matmul;
   const long flags = numbers->flags;
   p->call.kind = MATMUL;
-  memcpy(m, &init, sizeof init); /* gcc turns an assignment into `rep stos`, which takes 15 ns to start */
+  memcpy(m, &init, sizeof init); /* for an assignment, gcc emits `rep stos`, which takes 15 ns to start */
   m->alpha = (float)numbers->alpha, m->beta = (float)numbers->beta;
   m->activation = (int32_t)numbers->activation;
   m->tf32 = !!(flags & TF32), m->precise = !!(flags & PRECISE), m->packed_form = flags >> PACKED_FORM;
@@ -52,8 +52,7 @@ static bool read_numbers(PyObject* const* args, product_numbers* to) {
   return !PyErr_Occurred();
 }
 
-/* Treats the rows of all batches as rows of one matrix if they are evenly spaced, and returns whether they
- * are. */
+/* If the rows of all batches are evenly spaced, turns them into rows of one matrix and returns true. */
 static bool fold_batches(operand* o) {
   ptxb_tensor* t = &o->tensor;
   int64_t compact = 1, rows = 1, apart = 0;
@@ -75,8 +74,8 @@ static bool fold_batches(operand* o) {
   return true;
 }
 
-/* Merges the dimensions of numbers for A's rows, over all batches, into one; returns false if the memory does
- * not have this order. */
+/* Merges the dimensions of an operand with a number for each row of A, in all batches, into one dimension.
+ * Returns false if the memory layout does not allow this. */
 static bool fold_rows(operand* o, const operand* a) {
   ptxb_tensor* t = &o->tensor;
   const int rows = a->tensor.ndim - 1;
@@ -108,7 +107,7 @@ static bool has_groups(PyObject* const* operands) {
   return operands[OPERAND_group_ends] != Py_None || operands[OPERAND_group_counts] != Py_None;
 }
 
-/* Returns a new D, with A's batches, with its gathered rows, or with groups of k. */
+/* Returns a new D. Its shape follows from A and B, including batches, gathered rows and groups of k. */
 static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   if (!p->a.api) {
     fail("D: it must be given for a product of tuples");
@@ -128,9 +127,9 @@ static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   return made;
 }
 
-/* Returns whether the library supports the product: matrices, the same number of batches for both, or with
- * groups the shapes that groups need. If all batches of A share a matrix B, the product becomes one with more
- * rows. */
+/* Returns whether the library supports the shapes of the product: A and B must be matrices or have the same
+ * number of batches; with groups, they must have the shapes that groups need. If all batches of A share a
+ * matrix B, the batches are merged, so that A is a matrix with more rows. */
 static bool is_taken(product* p, const operand* d, bool is_grouped) {
   const int32_t ndim = p->a.tensor.ndim;
   if (is_grouped) return ndim == 2 && (p->b.tensor.ndim == 2 || p->b.tensor.ndim == 3);
@@ -153,7 +152,7 @@ static bool fold_all(product* p) {
     if (shape == SHAPE_elements && !(has_batches_of(&p->a, o) && fold_batches(o))) return false;
     if (shape == SHAPE_rows && !fold_rows(o, &p->a)) return false;
     if (shape == SHAPE_rows_by_k || shape == SHAPE_row_blocks)
-      return false; /* the operands would belong to each batch */
+      return false; /* these operands would be used for every batch */
   }
   return fold_batches(&p->a) && fold_batches(&p->d);
 }

@@ -1,4 +1,4 @@
-/* A matrix product of Python tensors. */
+/* Matrix products of Python tensors. */
 #ifndef PTXBUILDER_PYTHON_PRODUCT_H
 #define PTXBUILDER_PYTHON_PRODUCT_H
 
@@ -11,13 +11,13 @@ typedef struct product {
 
 typedef struct product_numbers {
   double alpha, beta;
-  long activation, flags; /* ptxb_activation; TF32 and the other flags */
+  long activation, flags; /* a ptxb_activation; flags such as TF32 */
 } product_numbers;
 
-/* Queues the product of A and B, which have already been read. Returns `out` or, if that is None, a new
- * tensor of the type. Returns NotImplemented unless both have the same batches, or only A has any; returns
- * NULL with an exception. `operands` are OPERANDS objects, each of which may be None. `device` and `stream`
- * are those of choose_target(). */
+/* Queues the product of A and B, which must have been read. Returns `out` or, if `out` is None, a new tensor
+ * of type `type`. Returns NotImplemented unless A and B have the same batches or only A has batches. Returns
+ * NULL with an exception if there is an error. `operands` are OPERANDS objects, and each may be None.
+ * `device` and `stream` are arguments of choose_target(). */
 PyObject* run_product(product* p, PyObject* out, PyObject* const* operands, const product_numbers* numbers,
                       ptxb_dtype type, PyObject* device, PyObject* stream);
 

@@ -1,4 +1,4 @@
-/* ptxbuilder._ext: this rank's part of a product, a norm or a token exchange over several ranks. */
+/* ptxbuilder._ext: this rank's part of a product, a norm or a token exchange of several ranks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ typedef struct room {
 } room;
 static room* rooms;
 
-/* The stream of a device's most recent calls. A call on another stream first waits for it, in
+/* The stream of a device's most recent calls. A call on another stream first waits for that stream, in
  * ptxbuilder/_torch/ranks.py. */
 static struct {
   bool is_known;
@@ -85,20 +85,21 @@ static PyObject* ext_keep_exchange(PyObject* self, PyObject* args) {
 
 /* ---- Calls ---- */
 
-/* The caller is ABOVE PyTorch's dispatcher, or BELOW it, after PyTorch has seen the call. Both get
- * NotImplemented for cases that Python must prepare first. When it is READY, an exception says what is
- * wrong. */
+/* The caller's position. ABOVE means above PyTorch's dispatcher, and BELOW means below it, after PyTorch has
+ * processed the call. At both positions, calls that Python must prepare first return NotImplemented. READY
+ * means that the call has been prepared, so an error raises an exception. */
 enum { ABOVE, BELOW, READY };
 
-/* The arguments that each call has after its own, and where it runs. */
+/* The arguments that all calls have after their own, and the place where a call runs. */
 typedef struct place {
   int32_t multiprocessors;
   long way;
   target to;
-  room of; /* a copy, since other threads may make calls while this thread has released Python's lock */
+  room of; /* a copy, because other threads may make calls while Python's lock is released */
 } place;
 
-/* Reads `args`, which are multiprocessors, group and way. Returns whether the call can continue. */
+/* Reads `args`, which are multiprocessors, the group and the caller's position. Returns whether the call can
+ * continue. */
 static bool begin(PyObject* const* tensors, int count, PyObject* const* args, place* p) {
   p->way = PyLong_AsLong(args[2]);
   p->multiprocessors = (int32_t)PyLong_AsLong(args[0]);
@@ -107,7 +108,7 @@ static bool begin(PyObject* const* tensors, int count, PyObject* const* args, pl
                              (p->way == BELOW || !is_noticed(tensors, count)));
 }
 
-/* Finds the exchange memory of the call, which runs on the stream that is current for its first tensor. */
+/* Finds the exchange memory for a call. The call runs on the current stream of its first tensor. */
 static bool find_room(const operand* first, const char* name, PyObject* group, long use, place* p) {
   if (!first->api) return fail("a call of ranks needs tensors of a framework");
   if (!choose_target(Py_None, Py_None, first, name, &p->to)) return false;
@@ -120,10 +121,11 @@ static bool find_room(const operand* first, const char* name, PyObject* group, l
   return true;
 }
 
-/* Returns the result of a call that has failed, perhaps with an exception. */
+/* Returns the result of a call that has failed: NULL with an exception for READY, otherwise
+ * NotImplemented. */
 static PyObject* refused(const place* p) { return p->way == READY ? NULL : not_taken(); }
 
-/* The results of a call: tensors that are passed to Python after the call is queued. */
+/* The results of a call. These tensors are converted to Python objects after the call has been queued. */
 typedef struct results {
   managed_tensor* all[3];
   int count;
@@ -137,7 +139,7 @@ static const ptxb_tensor* add_result(results* r, const operand* like, ptxb_dtype
   return &made->tensor;
 }
 
-/* Returns the only result, or a tuple of the results; if there is an error or an exception, returns
+/* Returns the result, or a tuple if there are several results. If there is an error or an exception, returns
  * refused(). */
 static PyObject* end(results* r, const operand* like, const char* error, const place* p) {
   if (error) fail(error);
@@ -159,7 +161,8 @@ static PyObject* end(results* r, const operand* like, const char* error, const p
   return tuple;
 }
 
-/* Queues a call of any of the three kinds, without Python's lock, and evaluates to its error. */
+/* Queues a call of any of the three kinds without Python's lock. The value of the macro is the call's
+ * error. */
 #define QUEUE(error, function, call, p)                                \
   call.memory = p.of.memory, call.memory_bytes = p.of.bytes;           \
   call.ranks = p.of.ranks, call.rank = p.of.rank;                      \
@@ -299,9 +302,9 @@ static PyObject* ext_ranked_combine(PyObject* self, PyObject* const* args, Py_ss
   return args[X];
 }
 
-/* ---- How much exchange memory calls need ---- */
+/* ---- The size of the exchange memory ---- */
 
-/* Reads tensors that are tuples for read_tensor(), without memory. */
+/* Tensors without memory, which Python passes as tuples for read_tensor(). */
 typedef struct shapes {
   operand all[5];
   const ptxb_tensor* given[5];
@@ -314,7 +317,7 @@ static bool read_shapes(PyObject* tensors, shapes* s) {
   return true;
 }
 
-/* Returns the number that `function` computes for the call, or raises its error. */
+/* Returns the number of bytes that `function` computes for the call, or raises its error. */
 #define BYTES_OF(function, call, device)                            \
   do {                                                              \
     const long number = PyLong_AsLong(device);                      \

@@ -10,8 +10,8 @@ typedef struct rows {
   operation call;
 } rows;
 
-/* Reads a call. `tensors` is a tuple with None for an omitted tensor and True for one that is to be
- * allocated, and `numbers` is a tuple of floats. */
+/* Reads a call. `tensors` is a tuple with None for an omitted tensor, and True for a tensor that is to be
+ * allocated. `numbers` is a tuple of floats. */
 static bool read_rows(rows* r, PyObject* name, PyObject* tensors, PyObject* written, PyObject* numbers) {
   const ptxb_rows init = PTXB_ROWS_INIT;
   ptxb_rows* p = &r->call.rows;
@@ -49,7 +49,7 @@ static int number_made(PyObject* tensors) {
   return -1;
 }
 
-/* Returns a new tensor with the shape and type of the first. */
+/* Returns a new tensor with the shape and type of the first tensor. */
 static managed_tensor* allocate_result(rows* r, int number) {
   operand* first = &r->all[0];
   int64_t shape[MOST_RANK];

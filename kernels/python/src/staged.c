@@ -1,4 +1,4 @@
-/* Work on host memory: tensors are copied to a device, and written tensors are copied back. */
+/* Runs operations and kernels on host memory: copies tensors to a device, and copies written tensors back. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 
 #include "kernels/python/src/host.h"
 
-/* Only one thread works at a time, from its first copy to its last. The emulator runs all queued work in the
- * calling thread, so this way errors and interruptions concern only the thread's own work. */
+/* A thread holds this lock from its first copy to its last. The emulator runs all queued work in the thread
+ * that waits, so the lock ensures that errors and interruptions affect only the thread's own work. */
 static pthread_mutex_t emulating = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct {
   int (*is_interrupted)(void* context);
@@ -38,8 +38,9 @@ static void leave(int device) {
   pthread_mutex_unlock(&emulating);
 }
 
-/* Tensors in host memory, copied to a device. Tensors that overlap are copied as one piece and overlap in the
- * same way on the device, so that the library's rules about a product's operands apply there too. */
+/* Tensors in host memory that are copied to a device. Tensors that overlap are copied as one piece, so that
+ * they overlap in the same way on the device, and the library can check its rules about overlapping
+ * operands. */
 typedef struct staged {
   ptxb_device* device;
   int64_t count, pieces;
@@ -54,11 +55,11 @@ typedef struct staged {
     ptxb_tensor there;
     bool is_written;
   } * tensor;
-  ptxb_tensor* matrices; /* the matrices that b_addresses names; their copies are the last tensors */
+  ptxb_tensor* matrices; /* the matrices at b_addresses; their copies are the last tensors */
   int64_t first_matrix;
 } staged;
 
-/* Allocates room for the operands of any operation, and for `matrices` matrices. */
+/* Allocates space for the operands of any operation, and for `matrices` matrices. */
 static const char* make_room(staged* s, int64_t matrices) {
   const size_t all = MOST_OPERANDS + (size_t)matrices;
   s->piece = calloc(all, sizeof *s->piece), s->tensor = calloc(all, sizeof *s->tensor);
@@ -66,8 +67,8 @@ static const char* make_room(staged* s, int64_t matrices) {
   return s->piece && s->tensor && s->matrices ? NULL : "no memory for copies of the operands";
 }
 
-/* Finds the address of the tensor's first byte and the end of its last one. A tensor with a layout that no
- * product supports is refused by the library before it is read. */
+/* Finds the first byte of a tensor and the end of its last byte. For a layout that no operation supports, the
+ * result does not matter, because the library rejects the tensor before it reads it. */
 static void span_of(const ptxb_tensor* t, const char** from, const char** to) {
   const char* begin = (const char*)t->data + t->byte_offset;
   const int64_t size = (int64_t)t->dtype.bits / 8 * t->dtype.lanes;
@@ -84,7 +85,7 @@ static void span_of(const ptxb_tensor* t, const char** from, const char** to) {
   *from = begin + first * size, *to = begin + last * size;
 }
 
-/* Returns the tensor's copy on the device; NULL for NULL. */
+/* Returns the tensor's copy on the device; NULL if the tensor is NULL. */
 static const ptxb_tensor* stage(staged* s, const ptxb_tensor* here, bool is_written) {
   if (!here) return NULL;
   const int64_t i = s->count++;
@@ -92,8 +93,8 @@ static const ptxb_tensor* stage(staged* s, const ptxb_tensor* here, bool is_writ
   const char *from, *to;
   span_of(here, &from, &to);
   for (int64_t k = 0; from < to && k < s->pieces;) {
-    if (from < s->piece[k].to && s->piece[k].from < to) { /* they overlap: merge them into one piece, and
-                                                             try again */
+    if (from < s->piece[k].to && s->piece[k].from < to) { /* the two overlap, so they are merged into one
+                                                             piece, and the search begins again */
       from = from < s->piece[k].from ? from : s->piece[k].from;
       to = to > s->piece[k].to ? to : s->piece[k].to;
       s->piece[k] = s->piece[--s->pieces];
@@ -106,8 +107,8 @@ static const ptxb_tensor* stage(staged* s, const ptxb_tensor* here, bool is_writ
   return &s->tensor[i].there;
 }
 
-/* Allocates device memory with the same offset within 16 bytes as on the host, since TMA's rules depend on
- * it. */
+/* Allocates device memory for each piece. Its address modulo 16 is the same as on the host, since TMA's rules
+ * depend on this. */
 static const char* place(staged* s) {
   enum { ALIGNED = 16 };
   for (int64_t k = 0; k < s->pieces; ++k) s->piece[k].allocated = NULL;
@@ -158,7 +159,7 @@ static const char* wait_for(ptxb_device* device, int number) {
   return said(ptxb_wait(device, PTXB_OWN_STREAM, number == EMULATOR ? LONGEST_EMULATION : LONGEST_WAIT));
 }
 
-/* Returns how many addresses of matrices a product has; 0 if the library would refuse them. */
+/* Returns the number of matrix addresses that a product has; 0 if the library will reject them. */
 static int64_t addresses_of(const operation* o) {
   const ptxb_tensor* t = o->kind == MATMUL ? o->matmul.b_addresses : NULL;
   const bool are =
@@ -169,7 +170,7 @@ static char* address_in(const ptxb_tensor* t, int64_t i) {
   return (char*)t->data + t->byte_offset + 8 * i * (t->strides ? t->strides[0] : 1);
 }
 
-/* Stages the matrices at addresses in host memory. A group without rows may have none. */
+/* Stages the matrices at the addresses, which are in host memory. A group without rows may lack a matrix. */
 static void stage_matrices(staged* s, const ptxb_matmul* p, int64_t count) {
   s->first_matrix = s->count;
   for (int64_t i = 0; i < count; ++i) {
@@ -180,7 +181,7 @@ static void stage_matrices(staged* s, const ptxb_matmul* p, int64_t count) {
   }
 }
 
-/* Replaces the product's addresses with those of the copies. */
+/* Replaces the addresses in the device's copy of b_addresses with those of the matrices' copies. */
 static const char* tell_addresses(const staged* s, const ptxb_matmul* there) {
   for (int64_t i = s->first_matrix; i < s->count; ++i) {
     char* to = address_in(there->b_addresses, s->tensor[i].here - s->matrices);
@@ -210,7 +211,8 @@ static void stage_convolution(staged* s, ptxb_convolution* p) {
   p->bias = stage(s, p->bias, false);
 }
 
-/* Stages the tensors. If the gradient is requested, the attention itself writes nothing. */
+/* Stages the tensors of attention. If `runs` is false, they are staged for a gradient, which does not write
+ * them. */
 static void stage_attention(staged* s, ptxb_attention* p, bool runs) {
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) p->name = stage(s, p->name, runs && is_written);
 #include "kernels/attention/attention.def"

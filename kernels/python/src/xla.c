@@ -4,7 +4,7 @@
 
 #include "kernels/python/src/ffi.h"
 
-/* Runs an operation. The workspace is the last of the call's results, if it has more than `results`. */
+/* Runs an operation. If the call has more results than `results`, its last result is the workspace. */
 static const char* run(const ffi_call* call, const ffi_target* to, const operation* o, int64_t results) {
   if (to->device == EMULATOR) return host_run_staged(EMULATOR, o);
   const ffi_buffer* workspace = call->results.count > results ? call->results.all[results] : NULL;
@@ -20,8 +20,8 @@ static const char* check_counts(const ffi_call* call, int64_t arguments, int64_t
                     (int)call->arguments.count, (int)call->results.count, (int)arguments, (int)results);
 }
 
-/* Reads the numbers: the attribute `scale`, `reals` float32, and the attribute `numbers`, `integers`
- * int64. */
+/* Reads the attribute `scale`, which holds `reals` float32 numbers, and the attribute `numbers`, which holds
+ * `integers` int64 numbers. */
 static const char* read_numbers(const ffi_call* call, size_t reals, size_t integers, const float** scale,
                                 const int64_t** numbers) {
   const ffi_array *floats, *ints;
@@ -36,8 +36,8 @@ static const char* read_numbers(const ffi_call* call, size_t reals, size_t integ
 
 /* ---- The product ---- */
 
-/* Reads from `in` the operands that the flags select; the operand that is written is the second result. With
- * add_to_rows, C is the first of `in` and shares D's memory, to which rows are added. */
+/* Reads the operands that the flags select from `in`. An operand that is written is the second result. With
+ * add_to_rows, C is the first element of `in` and shares the memory of D, to which rows are added. */
 static int64_t read_operands(const ffi_call* call, int64_t flags, ptxb_tensor* in, ptxb_tensor* written,
                              int64_t* results, ptxb_matmul* p) {
   int64_t count = 0;
@@ -91,7 +91,7 @@ void* xla_matmul_cuda(void* call) { return ffi_on_cuda(call, matmul, true); }
 
 /* ---- Attention ---- */
 
-/* Reads the numbers and flags of an attention, whose tensors are given separately. */
+/* Reads the numbers and flags of attention, but not the tensors. */
 static const char* read_attention(const ffi_call* call, ptxb_attention* p, int64_t* flags) {
   enum {
 #define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) AT_##name,
@@ -131,7 +131,7 @@ static const char* lay(ptxb_tensor* const* heads, const char* const* names, int 
   return NULL;
 }
 
-/* Reads the operands that the flags select, beginning at `in`; returns how many there are. */
+/* Reads the operands that the flags select, beginning at `in`, and returns their number. */
 static int64_t read_further(ptxb_attention* p, int64_t flags, const ptxb_tensor* in) {
   int64_t at = 0;
   if (flags & PACKED) p->query_offsets = &in[at++];

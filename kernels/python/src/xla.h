@@ -1,5 +1,5 @@
-/* Handlers for XLA's foreign function interface: operations and any kernel, on a GPU and, with the emulator,
- * on the CPU. jax.ffi.register_ffi_target() registers them.
+/* Handlers for XLA's foreign function interface. They run operations and any kernel, on a GPU or, with the
+ * emulator, on the CPU. jax.ffi.register_ffi_target() registers them.
  *
  * "matmul": the arguments are A, B and, according to the flags, operands in the order of product.def. The
  * results are D and, if an operand is written, that operand, in the argument's memory. The attributes are
@@ -14,33 +14,34 @@
  * "attention" after V, and the gradient of lse. The results are dQ, dK, dV and, with sinks, dsinks. The
  * attributes are those of "attention".
  *
- * "convolution": the arguments are those of x, w and y that are not the result, with channels last, and a
+ * "convolution": the arguments are the two of x, w and y that are not the result, with channels last, and a
  * bias if there is one. The attributes are `scale`, which is empty, and `numbers` = int64
  * [ptxb_convolution_result, activation, flags, steps, zeros before, zeros after and spreads, each along lines
  * and along pixels, groups].
  *
  * "rows": the arguments and results are the tensors of ptxb_rows_table() that are read and written, in its
  * order. The attributes are `operation`, the name; `scale`, float32, the numbers; and `numbers` = int64
- * [tensors, given tensors, written tensors, updated tensors], where the last three have a bit for each
- * tensor. An updated tensor is an argument and also, in the argument's memory, a result.
+ * [tensors, given tensors, written tensors, updated tensors]. The first is a count, and the others have a bit
+ * for each tensor. An updated tensor is an argument and also a result in the argument's memory.
  *
- * All of these have one more result, of uint8, if the library needs a workspace.
+ * These handlers have an additional uint8 result if the library needs a workspace.
  *
  * "kernel": the attributes are `program`, the path and the kernel's name with a line feed between them;
  * `grid`, int64 of three numbers or none; and `arguments`, int64 in pairs of an xla_argument and its value.
  *
- * "kernel_waits": the same, with scalars that are known only when it runs. On a GPU these are copied to the
- * host, and the call waits until the stream reaches the copies, so XLA must not capture it. */
+ * "kernel_waits": like "kernel", with scalars that are known only when the call runs. On a GPU, these scalars
+ * are copied to the host, and the call waits until the stream reaches the copies, so XLA must not capture
+ * it. */
 #ifndef PTXBUILDER_PYTHON_XLA_H
 #define PTXBUILDER_PYTHON_XLA_H
 
 enum xla_argument {
-  XLA_ARGUMENT = 0, /* the call's argument with that number */
+  XLA_ARGUMENT = 0, /* the call's argument with this number */
   XLA_RESULT = 1,
   XLA_BITS = 2,    /* a scalar's bits */
-  XLA_INTEGER = 3, /* an integer, for a parameter that can hold it */
+  XLA_INTEGER = 3, /* an integer, for a parameter that can hold the value */
   XLA_STRUCT = 4,  /* a struct with this number of fields, which follow */
-  XLA_BITS_AT = 5, /* a scalar's bits, in the call's argument with that number */
+  XLA_BITS_AT = 5, /* a scalar's bits, stored in the call's argument with this number */
   XLA_INTEGER_AT = 6
 };
 

@@ -1,4 +1,4 @@
-/* XLA's handler for any kernel that has a sidecar. */
+/* The XLA handler that launches any kernel that has a sidecar. */
 #include <string.h>
 
 #include "kernels/python/src/ffi.h"
@@ -88,7 +88,7 @@ static const char* kernel(const ffi_call* call, const ffi_target* to) {
   char* name = strchr(path, '\n');
   if (!name) return "attribute `program` has no line feed";
   *name++ = 0;
-  char* waived = strchr(name, '\n'); /* files from before this line existed have none */
+  char* waived = strchr(name, '\n'); /* older files lack this line */
   if (waived) *waived++ = 0;
   host_program* program;
   error = host_program_of(path, name, waived ? waived : "", &program);
