@@ -36,7 +36,8 @@ constexpr Unary unaries[] = {
     {"trunc", [](double x) { return std::trunc(x); }},
 };
 
-// A binary operator. Operators bind according to their level; functions have no level.
+// A binary operator or a function of two numbers. The level of an operator determines its precedence;
+// functions have no level.
 struct Binary {
   std::string_view name;
   int level;
@@ -220,7 +221,7 @@ class FormulaParser {
   Formula& f_;
   std::string_view text_;
   size_t at_ = 0;
-  std::vector<std::string> names_;  // names of the variables in scope
+  std::vector<std::string> names_;  // the variables that are in scope
 };
 
 Formula::Formula(std::string_view text, std::span<const FormulaBuffer> buffers, size_t rank)

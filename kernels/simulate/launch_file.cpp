@@ -77,11 +77,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 34;  // the most for one buffer
-constexpr uint64_t kMostParameterBytes = 32764;     // the most for all parameters (PTX ISA, "Kernel Function
-                                                    // Parameters")
+constexpr uint64_t kMostBytes = uint64_t{1} << 34;  // size limit of a buffer
+constexpr uint64_t kMostParameterBytes = 32764;     // size limit of all parameters together (PTX ISA, "Kernel
+                                                    // Function Parameters")
 
-// A JSON value and its path.
+// A JSON value and its path in the file.
 class Node {
  public:
   Node(const Json& json, std::string file, std::string path)
@@ -106,7 +106,7 @@ class Node {
   }
   Node operator[](size_t i) const { return {json_.at(i), file_, fmt::format("{}[{}]", path_, i)}; }
 
-  // Checks that the value is an object with only these members.
+  // Throws Error unless the value is an object that has no members other than these.
   void members(std::initializer_list<std::string_view> known) const {
     if (!json_.is_object()) refuse(fmt::format("expected an object, found {}", shown()));
     for (const auto& [name, value] : json_.items())
@@ -146,7 +146,7 @@ class Node {
       known += fmt::format("{}{}", i ? ", " : "", name(static_cast<DType>(i)));
     refuse(fmt::format("'{}' is not an element type; the types are {}", text(), known));
   }
-  // Returns one of the first `count` values of an enumeration, by name.
+  // Returns the enumerator that the value names, out of the first `count` enumerators.
   template <class Enum>
   Enum one_of(int count) const {
     std::string known;
@@ -175,7 +175,7 @@ class Node {
   std::string file_, path_;
 };
 
-// Appends one number as an element of `type`.
+// Appends a number to the bytes, as an element of `type`.
 void append_element(std::vector<std::byte>& to, const Node& node, DType type) {
   const auto size = static_cast<size_t>(size_of(type));
   const double value = node.real();
@@ -351,7 +351,8 @@ class Reader {
     return c;
   }
 
-  // Checks that a file fits the buffer, and finds the end of its header.
+  // Checks that the contents of a file have the type and size of the buffer, and finds the end of the file's
+  // header.
   void of_file(Content& c, const Node& node, const LaunchBuffer& of) const {
     c.file = folder_ / node.text();
     std::error_code error;
@@ -489,7 +490,7 @@ class Reader {
     if (auto fill = node.find("oob_fill")) recipe.oob_fill = fill->one_of<OobFill>(2);
     if (auto l2 = node.find("l2_promotion")) recipe.l2_promotion = l2->one_of<L2Promotion>(4);
     if (auto overlaps = node.find("overlaps")) p.map.overlaps = overlaps->truth();
-    p.map.address = p.offset;  // buffers have every alignment that a map requires
+    p.map.address = p.offset;  // buffers are aligned as any map requires
     if (auto breach = runtime::breach(p.map)) {
       auto at = node.find(breach->member == "address" ? "offset" : breach->member.c_str());
       if (at && breach->index >= 0) (*at)[static_cast<size_t>(breach->index)].refuse(breach->text);
@@ -584,8 +585,8 @@ class Reader {
   Node root_;
   std::filesystem::path folder_;
   LaunchFile launch_;
-  std::vector<std::pair<size_t, Node>> structures_;  // buffers whose contents may point to buffers that come
-                                                     // later
+  std::vector<std::pair<size_t, Node>> structures_;  // buffers with contents that may point to later buffers,
+                                                     // and these contents
 };
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace {
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr uint32_t kMostHeader = 65536;
 
-// Returns the value of a key in the header, which is a Python literal: {'descr': '<f4', 'shape': (3, 4),
-// ...}.
+// Returns the value of a key in the header. The header is a Python literal such as {'descr': '<f4', 'shape':
+// (3, 4), ...}.
 std::string value_of(const std::string& header, std::string_view key) {
   const size_t at = header.find(fmt::format("'{}':", key));
   if (at == std::string::npos) return {};
@@ -79,7 +79,7 @@ std::string npy_header_text(DType type, const std::vector<uint64_t>& shape) {
   const std::vector<uint64_t> outermost_first(shape.rbegin(), shape.rend());
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({},), }}",
                                  npy_type(type), fmt::join(outermost_first, ", "));
-  // The elements begin at a multiple of 64 bytes, directly after the end of a line.
+  // Pads the header so that the elements begin at a multiple of 64 bytes, directly after a newline.
   text.resize((10 + text.size() + 1 + 63) / 64 * 64 - 11, ' ');
   text += '\n';
   return fmt::format("{}\x01{}{}{}{}", magic, '\0', static_cast<char>(text.size() & 255),

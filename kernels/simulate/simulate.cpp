@@ -51,7 +51,8 @@ Entry chosen_entry(const std::string& ptx, const LaunchFile& file, const KernelL
              : fmt::format("entry: '{}' is not in the PTX, which has {}", launch.entry, names));
 }
 
-// Returns the value that the file or the PTX specifies. If both specify one, the values must agree.
+// Returns the value that the launch file or the PTX specifies. If both specify a value, the values must be
+// equal.
 Dim3 agreed(const LaunchFile& file, const KernelLaunch& launch, const char* member, std::optional<Dim3> said,
             std::optional<Dim3> required) {
   if (said && required && !same(*said, *required))
@@ -60,7 +61,7 @@ Dim3 agreed(const LaunchFile& file, const KernelLaunch& launch, const char* memb
   return said ? *said : required ? *required : Dim3{};
 }
 
-// Takes the values that a launch omits from the kernel's sidecar.
+// Sets the values that a launch omits from the kernel's sidecar.
 void complete(KernelLaunch& launch, const std::optional<Signature>& sidecar) {
   if (!sidecar) return;
   const auto& [x, y, z] = sidecar->cluster;
@@ -73,7 +74,7 @@ void complete(KernelLaunch& launch, const std::optional<Signature>& sidecar) {
   launch.cooperative |= sidecar->cooperative;
 }
 
-// The arguments of a file, in the form that the rules of a sidecar need.
+// Provides the arguments of a launch file to the rules of a sidecar.
 class FileValues final : public RuleValues {
  public:
   FileValues(const LaunchFile& file, const KernelLaunch& launch, const Signature& sidecar,
@@ -152,7 +153,7 @@ void check_parameters(const LaunchFile& file, const KernelLaunch& launch, const 
                     given < wanted ? "; the next is '" + entry.parameters[given].name + "'" : std::string()));
 }
 
-// Appends the scratch memory that the kernel's compiler requests.
+// Adds buffers and parameters for the scratch memory that the kernel's compiler requires.
 void add_scratch(LaunchFile& file, KernelLaunch& launch, const Entry& entry,
                  const std::vector<uint64_t>& scratch, Dim3 grid) {
   if (launch.parameters.size() + scratch.size() != entry.parameters.size()) return;
@@ -167,8 +168,8 @@ void add_scratch(LaunchFile& file, KernelLaunch& launch, const Entry& entry,
   }
 }
 
-// Throws Error if variables are used with several entries: each kernel of such a PTX is loaded separately,
-// and would have its own variables.
+// Throws Error if the launch file launches several kernels and the PTX has variables in global memory: each
+// kernel is loaded separately, and would have its own copies of the variables.
 void check_variables(const std::string& ptx, const LaunchFile& file) {
   for (const KernelLaunch& launch : file.launches)
     if (launch.entry != file.launches[0].entry)
@@ -190,8 +191,8 @@ Bytes read_file(const std::filesystem::path& path, uint64_t skipped, size_t byte
   return data;
 }
 
-// Returns the initial or the expected bytes of a buffer. A random buffer uses stream `number` of `seed`.
-// `first` holds the buffers that a formula names.
+// Returns the initial or the expected bytes of a buffer. Random contents use stream `number` of `seed`.
+// `first` holds the initial bytes of the buffers, for formulas.
 Bytes make(const Content& content, const LaunchBuffer& b, const std::vector<LaunchBuffer>& buffers,
            const std::vector<Bytes>& first, uint64_t seed, size_t number) {
   const auto size = static_cast<size_t>(size_of(b.dtype));
@@ -247,7 +248,7 @@ std::string coordinates(const LaunchBuffer& b, size_t i) {
   return fmt::format("{}[{}]", b.name, text);
 }
 
-// Calls `f`, and adds the name of the PTX text to errors in it.
+// Returns f(). Adds the name of the PTX text to errors that f() throws.
 template <class F>
 auto of_ptx(const SimulateOptions& options, F f) {
   try {
@@ -258,7 +259,7 @@ auto of_ptx(const SimulateOptions& options, F f) {
   }
 }
 
-// A run of the file: its buffers on a device, and its kernels.
+// A run of a launch file: the buffers on a device, and the loaded kernels.
 class Bench {
  public:
   Bench(const std::string& ptx, const LaunchFile& file, const SimulateOptions& options)
@@ -291,7 +292,7 @@ class Bench {
       for (const Bytes& p : kernel.parameters) values.push_back(p.data());
       device_->launch(*kernel.program, kernel.launch, values);
     }
-    device_->synchronize(limit * static_cast<int>(kernels_.size()));  // the limit is for one launch
+    device_->synchronize(limit * static_cast<int>(kernels_.size()));  // `limit` is the time for one launch
   }
 
   Bytes now(size_t buffer) const {
@@ -299,12 +300,12 @@ class Bench {
     device_->copy_out(bytes.data(), places_[buffer], bytes.size());
     return bytes;
   }
-  // Returns the expected contents of a single buffer.
+  // Returns the expected bytes of a buffer.
   Bytes expected(const Content& content, const LaunchBuffer& b) const {
     return content.kind == Content::Kind::buffer ? now(content.buffer)
                                                  : make(content, b, file_.buffers, first_, 0, 0);
   }
-  // Returns the kernels' names, each once.
+  // Returns the names of the kernels without duplicates.
   std::vector<std::string> kernels() const {
     std::vector<std::string> names;
     for (const Prepared& kernel : kernels_)
@@ -365,7 +366,7 @@ class Bench {
     return bytes;
   }
 
-  // A kernel that is loaded once for all launches of the same form.
+  // A kernel that is loaded once and used for all launches of the same form.
   struct Prepared {
     Entry entry;
     runtime::Launch launch;
@@ -404,7 +405,7 @@ class Bench {
   std::vector<Prepared> kernels_;         // one for each launch
   std::vector<Bytes> first_;              // one for each buffer of the file
   std::vector<runtime::Address> places_;  // one for each buffer of the file
-  std::vector<runtime::Buffer> buffers_;  // the buffers that are not variables
+  std::vector<runtime::Buffer> buffers_;  // the buffers that are not variables of the module
 };
 
 void compare(BufferComparison& c, const LaunchFile& file, const LaunchOutput& o, const Bench& bench,
@@ -435,7 +436,8 @@ std::string elements(const LaunchBuffer& b, const Bytes& data, size_t count) {
   return count < b.count() ? text + " ..." : text;
 }
 
-// Records the text that a schedule has printed, and adds the schedule to those with the same text.
+// Records the text that a schedule has printed. Schedules with the same text have one outcome, which counts
+// them.
 void note_outcome(Simulation& s, const LaunchFile& file, const Bench& bench, const std::string& schedule) {
   std::string printed;
   for (const LaunchOutput& o : file.outputs)
@@ -465,7 +467,7 @@ class Faults {
       if (file_.waivers[k].kind == e.fault() && file_.waivers[k].line == e.ptx_line()) used_[k] = true;
     if (!is_waived(e)) add_anyway(e, "");
   }
-  // A waiver does not help a kernel that cannot continue.
+  // Adds a fault that ended a schedule, even if it is waived, because the kernel cannot continue after it.
   void add_last(const runtime::EmulatorError& e) {
     add_anyway(e, is_waived(e) ? "\n  A waiver names this, but the kernel cannot continue after it." : "");
   }
@@ -496,8 +498,8 @@ class Faults {
   std::vector<bool> used_;
 };
 
-// Reports .aligned instructions that only a part of a warp runs: they are undefined, but a schedule may not
-// show this.
+// Notes .aligned instructions that only a part of a warp executes. Their behavior is undefined, but a run may
+// not show this.
 void note_divergent(const std::string& ptx, const std::string& kernel, const SimulateOptions& options) {
   if (!options.emulator.note) return;
   constexpr std::string_view rule = "divergent-aligned";

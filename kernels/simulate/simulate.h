@@ -13,16 +13,17 @@ namespace ptxbuilder::command {
 
 struct SimulateOptions {
   std::string ptx_name = {};  // name of the PTX text in errors
-  // Finds the sidecar of a kernel, which supplies values that the launch file omits. It may be empty, and may
-  // find nothing.
+  // Returns the sidecar of a kernel, which supplies the values that the launch file omits; nullopt if there
+  // is no sidecar. The function may be empty.
   std::function<std::optional<Signature>(const std::string& kernel)> sidecar = {};
-  // The bytes of scratch memory for each CTA. If the PTX has that many more parameters than the file,
-  // pointers to the scratch memory follow the file's parameters.
+  // The sizes, in bytes per CTA, of the scratch memory that the kernel requires. If the PTX has one parameter
+  // more than the launch file for each size, pointers to the scratch memory follow the file's parameters.
   std::vector<uint64_t> scratch = {};
-  runtime::EmulatorOptions emulator;  // its seed is used for the first schedule and for the random buffers
+  runtime::EmulatorOptions emulator;  // its seed determines the first schedule and the random buffers
   int schedules = 1;
-  // Explores at most this many schedules instead of running those of seeds; or runs the schedule to which an
-  // exploration gave this name. All schedules have the same random buffers.
+  // Options that replace the schedules of seeds: `explore` is the number of schedules to explore at most, and
+  // `schedule` is the name of a schedule from an earlier exploration, to run it again. All schedules have the
+  // same random buffers.
   std::optional<uint64_t> explore = {};
   std::string schedule = {};
   std::chrono::milliseconds time_limit = std::chrono::seconds(60);
@@ -32,41 +33,43 @@ struct BufferComparison {
   std::string buffer;
   size_t count = 0, wrong = 0;
   double max_error = 0;     // the largest absolute difference; NaN if only one of the two values is NaN
-  std::string first_wrong;  // "d[3, 0] is 1, expected 2 +- 0.1 (schedule of seed 7)"
+  std::string first_wrong;  // for example "d[3, 0] is 1, expected 2 +- 0.1 (schedule of seed 7)"
 };
 
-// A fault; it is listed once for each kind and line.
+// A fault. Faults of the same kind and line are listed once.
 struct SimulatedFault {
   runtime::Fault kind;
-  uint32_t ptx_line = 0;  // 0 if it was not caused by a single instruction
+  uint32_t ptx_line = 0;  // 0 if the fault was not caused by a single instruction
   std::string report;
 };
 
 struct Simulation {
   std::string entry;
-  int schedules = 0;                   // number of schedules that ran
-  std::vector<SimulatedFault> faults;  // faults of all schedules, except those that are waived
+  int schedules = 0;                   // number of schedules that were run
+  std::vector<SimulatedFault> faults;  // faults of all schedules, except waived faults
   bool finished = false;               // whether the last schedule ended without a fault
   runtime::EmulatorStatistics statistics;
-  std::vector<BufferComparison> comparisons;  // one for each output that is compared, over all schedules
-  bool explored_all = false;                  // whether an exploration has run all existing schedules
-  std::vector<std::pair<std::string, std::string>> printed;  // buffers and elements, from the last schedule
-  // The text that some schedules of an exploration print, with all buffers on one line; the number of these
-  // schedules; and the first of them.
+  std::vector<BufferComparison> comparisons;  // the results of all schedules, for each output that is
+                                              // compared
+  bool explored_all = false;                  // whether an exploration has run all schedules that exist
+  std::vector<std::pair<std::string, std::string>> printed;  // names and elements of buffers, from the last
+                                                             // schedule
+  // A text that schedules of an exploration print, with all buffers on one line; the number of the schedules
+  // that print it; and the name of the first of them.
   struct Outcome {
     std::string printed;
     uint64_t schedules = 0;
     std::string first;
   };
   std::vector<Outcome> outcomes;
-  std::vector<std::string> written;  // files that were written
+  std::vector<std::string> written;  // paths of the files that were written
 
   bool right() const;
 };
 
-// Runs the launches. A wrong result, or a fault that ends its schedule, ends all schedules; other faults are
-// collected. Throws Error if the launch file and the PTX do not match, and TimeoutError if a launch takes too
-// long.
+// Runs the launches. A wrong result, or a fault after which the kernel cannot continue, ends the simulation;
+// other faults are collected. Throws Error if the launch file and the PTX do not match, and TimeoutError if a
+// launch takes too long.
 Simulation simulate(const std::string& ptx, const LaunchFile& file, const SimulateOptions& options);
 
 }  // namespace ptxbuilder::command

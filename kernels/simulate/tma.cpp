@@ -7,7 +7,8 @@
 namespace ptxbuilder::command {
 namespace {
 
-constexpr uint32_t kChunk = 16, kRow = 128, kRows = 8;  // bytes; bytes; rows of a swizzle's pattern
+constexpr uint32_t kChunk = 16, kRow = 128, kRows = 8;  // bytes of a chunk, bytes of a row, and rows of a
+                                                        // swizzle's pattern
 
 template <class Enum>
 Enum named(const char* option, const std::string& word, int count) {
@@ -20,13 +21,13 @@ Enum named(const char* option, const std::string& word, int count) {
   throw Error(fmt::format("--{} {}: it is one of {}", option, word, known));
 }
 
-// Returns the number of loaded elements of the box along dimension d.
+// Returns the number of elements of the box that are loaded along dimension d.
 uint32_t extent(const TensorMapRecipe& r, size_t d) {
   return (r.box[d] + r.element_strides[d] - 1) / r.element_strides[d];
 }
 
-// Returns the number of contiguous bytes: those of a row of the box, or the 16 or 32 bytes of an interleaved
-// box.
+// Returns the number of contiguous bytes in shared memory: a row of the box, or 16 or 32 bytes if the box is
+// interleaved.
 uint32_t inner_bytes(const TensorMapRecipe& r) {
   if (r.interleave != Interleave::none) return r.interleave == Interleave::b16 ? 16 : 32;
   return r.box[0] * static_cast<uint32_t>(size_of(r.dtype));
@@ -38,7 +39,7 @@ TmaReport examine(const TmaWords& words) {
   TmaReport report;
   runtime::TensorMapArguments& map = report.map;
   auto type = dtype_from_name(words.dtype);
-  if (!type) named<DType>("dtype", words.dtype, static_cast<int>(DType::f64) + 1);  // throws the error
+  if (!type) named<DType>("dtype", words.dtype, static_cast<int>(DType::f64) + 1);  // throws Error
   map.recipe.dtype = *type;
   map.recipe.swizzle = named<Swizzle>("swizzle", words.swizzle, 4);
   map.recipe.interleave = named<Interleave>("interleave", words.interleave, 3);
