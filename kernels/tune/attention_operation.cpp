@@ -27,7 +27,7 @@ AttentionArguments arguments(const AttentionProblem& p, const AttentionProblem::
 }
 
 PlacedProblem place(const AttentionProblem& p) {
-  // The checks require valid addresses of tensors, such as these.
+  // Assigns addresses to the tensors, because the checks require valid ones.
   runtime::Address end = runtime::Address{1} << 32;
   const auto next = [&](int64_t bytes) {
     const runtime::View view = {end, static_cast<size_t>(bytes)};

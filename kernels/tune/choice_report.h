@@ -1,5 +1,5 @@
-// Explains why a product gets its tile: the model's predictions for that tile and for others, with measured
-// times if there are any.
+// Explains why a product uses its tile, with the model's predictions for that tile and others, and with
+// measured times if there are any.
 #pragma once
 
 #include <map>
@@ -16,18 +16,19 @@ struct ChoiceReport {
   GemmProblem problem;
   int multiprocessors = 0;
   kernels::Choice choice;
-  std::string file;  // the user's file that has the choice; "" if the table or the model chose
-  std::vector<kernels::Candidate> tiles;       // the chosen tile, then the model's other tiles in their order
-  std::map<std::string, double> microseconds;  // measured times, indexed with the tile's name
+  std::string file;  // the user's file that contains the choice; "" if it comes from the table or the model
+  std::vector<kernels::Candidate> tiles;       // the chosen tile, then the model's other tiles in the model's
+                                               // order
+  std::map<std::string, double> microseconds;  // measured times, indexed by the tile's name
 };
 
-// Returns the choice, with the first `top` tiles of the model's shortlist. `tuned` is the tile that the
-// user's file contains for the product, if it contains one.
+// Returns a report on the choice, with the first `top` tiles of the model's shortlist. `tuned` is the tile
+// for the product in the user's file, if the file contains one.
 ChoiceReport explain_choice(const GemmProblem& problem, int multiprocessors, size_t top,
                             const std::optional<kernels::GemmTile>& tuned = std::nullopt,
                             const std::string& file = "");
 
-// Return the report as text for people, and as JSON for programs.
+// These functions return the report as text for people, and as JSON for programs.
 std::string choice_text(const ChoiceReport& report);
 std::string choice_json(const ChoiceReport& report);
 

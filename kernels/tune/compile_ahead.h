@@ -1,4 +1,5 @@
-// Compiles kernels of our own contenders before they are needed, each once, on all of the host's threads.
+// Compiles the kernels of our own contenders before they are needed, on all host threads. Each kernel is
+// compiled once.
 #pragma once
 
 #include <condition_variable>
@@ -11,8 +12,9 @@
 
 namespace ptxbuilder::bench {
 
-// Kernels that wait to be compiled, and compiled kernels. Unlike Compiler::compile_all(), this class
-// continues while other kernels are measured, and if one kernel cannot be compiled, the others do not fail.
+// A queue of kernels to compile, and their results. Unlike Compiler::compile_all(), this class works in the
+// background while other kernels are measured, and a kernel that cannot be compiled does not affect the
+// others.
 class CompileAhead {
  public:
   CompileAhead(const Gpu& gpu, const OurOptions& options);
@@ -25,12 +27,13 @@ class CompileAhead {
     std::function<Kernel()> make_;
     std::optional<Compiled> compiled_;
     std::string failure_;
-    bool done_ = false;  // it was compiled, or failed
+    bool done_ = false;  // whether the compilation has ended, possibly with an error
   };
-  // Starts compiling the kernel that `make` builds, on another thread, after earlier requests. As in the
-  // calls of operations, a lack of registers is not a failure, since the measured times show its cost.
+  // Starts compiling the kernel that `make` builds on another thread, after the kernels that were requested
+  // earlier. As in the calls of operations, a lack of registers is not an error, because the measured times
+  // show its cost.
   Job& begin(std::function<Kernel()> make);
-  // Waits for the job, and loads its kernel. Throws Error like the compiler and the device.
+  // Waits for the job, and loads its kernel. Throws Error if compiling or loading fails.
   std::unique_ptr<runtime::LoadedKernel> load(Job& job);
 
  private:
@@ -38,7 +41,7 @@ class CompileAhead {
 
   const Gpu& gpu_;
   Compiler compiler_;
-  std::mutex mutex_;  // protects the members below
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::deque<Job> jobs_;
   std::deque<Job*> waiting_;
@@ -46,7 +49,7 @@ class CompileAhead {
   std::vector<std::thread> threads_;
 };
 
-// The kernels of an operation's tiles. Any thread may call it.
+// The kernels for the tiles of an operation. Any thread may call the functions.
 template <class Operation, class Tile>
 class OurKernels {
  public:
@@ -58,14 +61,14 @@ class OurKernels {
 
   // Starts compiling the tile's kernel.
   void want(const Operation& operation, const Tile& tile) { known(operation, tile); }
-  // Waits for the kernel, loads it and returns it. Throws Error like the compiler and the device.
+  // Waits for the tile's kernel, loads it and returns it. Throws Error if compiling or loading fails.
   std::shared_ptr<runtime::LoadedKernel> get(const Operation& operation, const Tile& tile) {
     Known& k = known(operation, tile);
     const std::lock_guard lock(mutex_);
     if (!k.loaded) k.loaded = ahead_.load(*k.job);
     return k.loaded;
   }
-  // Returns a kernel that is not shared with other callers.
+  // Works like get(), but returns a kernel that is not shared with other callers.
   std::unique_ptr<runtime::LoadedKernel> load(const Operation& operation, const Tile& tile) {
     return ahead_.load(*known(operation, tile).job);
   }
@@ -87,9 +90,9 @@ class OurKernels {
 
   LoadOptions compiler_;
   Make make_;
-  std::mutex mutex_;                                // protects known_
-  std::map<std::string, std::deque<Known>> known_;  // indexed with the tile's name
-  CompileAhead ahead_;                              // the last member, since its threads make kernels
+  std::mutex mutex_;                                // guards known_
+  std::map<std::string, std::deque<Known>> known_;  // indexed by the tile's name
+  CompileAhead ahead_;  // must be the last member, because its threads use the other members
 };
 
 }  // namespace ptxbuilder::bench

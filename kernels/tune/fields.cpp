@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostTrials = 4096;
-constexpr int kWarmUp = 2;  // launches before the timed ones in a round
+constexpr int kWarmUp = 2;  // launches that precede the timed launches in a round
 
 // A field and the values to try.
 struct Tried {
@@ -54,14 +54,14 @@ std::vector<Tried> tried_fields(const std::vector<std::string>& words,
   return all;
 }
 
-// Runs `body`, and records an exception in the trial so that the others continue; but a kernel that hangs
-// makes the GPU unusable.
+// Runs `body`, and records an exception in the trial so that the other trials continue. A TimeoutError is
+// passed on, because a kernel that hangs makes the GPU unusable.
 template <class Body>
 void attempt(Trial& trial, const Body& body) try {
   body();
 } catch (const runtime::TimeoutError&) {
   throw;
-} catch (const std::exception& e) {  // including exceptions of the kernel's author
+} catch (const std::exception& e) {  // includes exceptions that the kernel's code throws
   trial.problem = e.what();
 }
 
@@ -106,7 +106,8 @@ std::string rate(const Trial& trial) {
   return timing.rate();
 }
 
-// Returns the options that turn the family's defaults into `fields`, such as "--bm 64 --stages 2".
+// Returns the options that set the fields that differ from the family's defaults, such as "--bm 64 --stages
+// 2".
 std::string options_of(const Family& family, const Fields& fields) {
   std::string words;
   for (size_t i = 0; i < family.fields.size(); ++i)
@@ -214,7 +215,7 @@ void measure(const Family& family, std::vector<Trial>& all, runtime::Device& dev
     if (trial.problem.empty() && has_clock)
       timed.push_back(&trial);
     else
-      trial.run.reset();  // also frees its memory
+      trial.run.reset();  // frees the run's memory, too
   }
   const auto time = [&](size_t i) { return timed[i]->run->time(kWarmUp, run_options.launches); };
   const auto samples = interleave(timed.size(), rounds, run_options.seed, time, [] { return false; });

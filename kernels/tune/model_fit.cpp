@@ -15,13 +15,12 @@ namespace {
 
 using kernels::ModelConstants;
 
-constexpr double kFarBehind = 0.2;  // a tile that is slower than the fastest by this share has a weight of 1
-                                    // / e
-constexpr double kNear = 0.01;      // if predictions differ by this share, which one is less is a matter of
-                                    // chance
-constexpr double kBehindWeight = 0.4;  // weight of a choice's loss relative to the mean square error
+constexpr double kFarBehind = 0.2;  // a tile that takes longer than the fastest by this share has a weight of
+                                    // 1 / e
+constexpr double kNear = 0.01;      // predictions that differ by less than this share are not distinguishable
+constexpr double kBehindWeight = 0.4;  // weight of the loss of a choice, relative to the mean square error
 constexpr double kClockWeight = 0.5;
-constexpr double kPrior = 1e-4;  // weight of the squared distance of a constant from its start
+constexpr double kPrior = 1e-4;  // weight of the squared distance of a constant from its initial value
 
 struct Named {
   const char* name;
@@ -34,7 +33,7 @@ constexpr Named kConstants[] = {
 };
 
 kernels::Prediction prediction(const TimedProduct& p, const TimedTile& t, const ModelConstants& constants) {
-  // Contenders that run in turn share one clock, which depends on the power that they draw together.
+  // Contenders that run alternately have the same clock, which depends on the mean of their power.
   const std::optional<double> clock = p.megahertz > 0 ? std::optional(p.megahertz) : std::nullopt;
   return predict(p.operation, p.size, t.tile, hopper::multiprocessors, constants, clock);
 }
@@ -49,7 +48,7 @@ struct Judgement {
   double square = 0;  // squared error of the time
   double clock = 0;   // squared error of the clock
   double likely = 0;  // expected loss of a choice
-  double behind = 0;  // loss of the first choice
+  double behind = 0;  // loss of the tile with the best prediction
 };
 
 Judgement judge(const TimedProduct& p, const ModelConstants& constants) {
@@ -118,8 +117,8 @@ Fit fit_of(std::span<const TimedProduct> products, const ModelConstants& constan
   return fit;
 }
 
-// Searches: one constant after the other is increased or decreased by a share of itself, as long as this
-// helps. Shares that help grow, and others shrink.
+// Fits one constant after the other: increases or decreases it by a share of itself as long as this improves
+// the fit. The share grows if a step improved the fit, and shrinks otherwise.
 ModelConstants fitted(std::span<const TimedProduct> products, const ModelConstants& start) {
   for (const TimedProduct& p : products)
     if (purpose_of(p.size.n, p.size.k) == Purpose::test)
@@ -131,7 +130,7 @@ ModelConstants fitted(std::span<const TimedProduct> products, const ModelConstan
   double least = loss(products, best, start);
   std::array<double, std::size(kConstants)> shares;
   shares.fill(0.1);
-  shares[0] = 0;  // the full clock is not fitted
+  shares[0] = 0;  // the full clock frequency is not fitted
   for (int sweep = 0; sweep < 150; ++sweep) {
     const double before = least;
     for (size_t i = 0; i < shares.size(); ++i) {

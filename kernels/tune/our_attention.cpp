@@ -14,14 +14,14 @@ using kernels::AttentionOperation;
 using kernels::AttentionSize;
 using kernels::AttentionTile;
 
-// Returns the offsets at which the packed sequences begin, and at which the last one ends.
+// Returns the offset at which each packed sequence begins, and the offset at which the last one ends.
 std::vector<uint32_t> offsets_of(const AttentionProblem& p) {
   std::vector<uint32_t> offsets = {0};
   for (int64_t length : p.lengths) offsets.push_back(offsets.back() + static_cast<uint32_t>(length));
   return offsets;
 }
 
-// Attention, restricted to one tile, with kernels that were compiled in advance.
+// Calls attention with one tile and kernels that were compiled in advance.
 class Call {
  public:
   Call(const Gpu& gpu, AttentionKernels& kernels, const AttentionProblem& problem,

@@ -1,4 +1,5 @@
-// The project's attention as contenders of the benchmark: the tile that it chooses, and other tiles.
+// Provides the project's attention as contenders for the benchmark: one with the tile that attention chooses,
+// and others with other tiles.
 #pragma once
 
 #include "kernels/tune/attention_operation.h"
@@ -9,12 +10,12 @@ namespace ptxbuilder::bench {
 using AttentionKernels = OurKernels<kernels::AttentionOperation, kernels::AttentionTile>;
 std::shared_ptr<AttentionKernels> attention_kernels(const Gpu& gpu, const OurOptions& options);
 
-// Returns a contender for each tile, with the tile's name.
+// Returns a contender for each tile, named after the tile.
 Contenders attention_tiles(const Gpu& gpu, const std::shared_ptr<AttentionKernels>& kernels,
                            const std::vector<kernels::AttentionTile>& tiles);
 
-// Returns the contenders: the chosen tile, which represents the project; the named tiles; and the model's
-// first `candidates` tiles.
+// Returns contenders for the tile that attention chooses, which represents the project, for options.tiles,
+// and for the model's first options.candidates tiles.
 Contenders our_attention(const Gpu& gpu, const OurOptions& options);
 
 }  // namespace ptxbuilder::bench

@@ -21,19 +21,21 @@ using kernels::GemmOperation;
 using kernels::GemmSize;
 using kernels::GemmTile;
 
-// The tiles that the model offers for the most recent problem, which many contenders use.
+// The tiles that the model proposes for the most recent problem. They are stored because many contenders use
+// them.
 class Offers {
  public:
   explicit Offers(uint64_t seed) : seed_(seed) {}
 
-  // Returns a tile of the model's shortlist.
+  // Returns the tile with number `index` in the model's shortlist.
   GemmTile candidate(const GemmOperation& o, const GemmSize& size, int multiprocessors, int index) {
     update(o, size, multiprocessors);
     return taken(first_, index);
   }
 
-  // Returns one of the tiles that the model predicts to take up to 1.5 times the time of its first tile, in a
-  // random order. Every second one has another raster, or launches that do not overlap.
+  // Returns the tile with number `index` in a random order of the tiles that the model predicts to take up to
+  // 1.5 times as long as its first tile. Every second tile has another raster, or launches that do not
+  // overlap.
   GemmTile diverse(const GemmOperation& o, const GemmSize& size, int multiprocessors, int index) {
     update(o, size, multiprocessors);
     return taken(diverse_, index);
@@ -93,7 +95,8 @@ class Launcher {
       workspace_ = runtime::Buffer(gpu.device(), bytes);
   }
 
-  // If it `overlaps`, the launch may begin before the previous one has ended, like launches of matmul().
+  // If `overlaps` is true, the launch may begin before the previous launch has ended, as launches of matmul()
+  // do.
   void launch(size_t set, bool overlaps = true) {
     const GemmProblem::Set& s = sets_.at(set);
     auto extent = [](int64_t e) { return runtime::scalar(static_cast<uint32_t>(e)); };
@@ -125,7 +128,8 @@ struct InOrder : Launcher {
   void launch(size_t set) { Launcher::launch(set, false); }
 };
 
-// `Launches` is Launcher or InOrder; with InOrder, each launch begins only after the previous one has ended.
+// The `Form` of matrix products for TileContender. `Launches` is Launcher or InOrder; with InOrder, each
+// launch begins only after the previous launch has ended.
 template <class Launches>
 struct ProductForm {
   using Problem = GemmProblem;
@@ -143,7 +147,7 @@ struct ProductForm {
   }
 };
 
-// A kernel family that leads up to the matrix product, with fields that are fixed.
+// A kernel family that is a step towards the matrix product, and the values of its fields.
 struct StepChoice {
   const char* name;
   const char* family;
@@ -189,7 +193,8 @@ class Step final : public ContenderOf<GemmProblem> {
   }
 
  private:
-  // Throws Error that says what a step does not support.
+  // Returns the fields for a problem. If the step does not support the problem, throws an Error that states
+  // the reason.
   command::Fields fields_for(const GemmProblem& p) const {
     if (p.a != p.b || !p.a_k_major) throw Error("it supports only A and B of one type, and A stored along k");
     command::Fields f(command::family(choice_.family).fields);

@@ -1,4 +1,4 @@
-// The project's matrix products as contenders of the benchmark.
+// Provides the project's matrix products as contenders for the benchmark.
 #pragma once
 
 #include "kernels/measure/contender.h"
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder::bench {
 
-// Returns the project's own matrix products. The first represents the project; the others are variants to
-// compare. They launch on `gpu`, which must outlive them.
+// Returns the project's own matrix products. The first contender represents the project; the others are
+// variants for comparison. `gpu` must outlive the contenders.
 Contenders our_products(const Gpu& gpu, const OurOptions& options);
 
 }  // namespace ptxbuilder::bench

@@ -1,4 +1,4 @@
-// A matrix product on the command line: M N K, with types and layout as options.
+// Parses a matrix product on the command line: M N K, and options for types and layout.
 #pragma once
 
 #include <string>
@@ -13,12 +13,13 @@ struct ProductWords {
   std::string dtype = "bf16", d_type, layout = "TN";
   bool slow_accumulation = false;
 
-  // Returns the problem. Throws UsageError for --slow-accumulation with a type that has no fast accumulation.
+  // Returns the problem. Throws UsageError if --slow-accumulation is used with a type that has no fast
+  // accumulation.
   GemmProblem problem() const;
 };
 
-// Adds M, N, K, --dtype, --d-type, --layout and --slow-accumulation, whose values go to `words`; returns the
-// last of these options.
+// Adds M, N, K, --dtype, --d-type, --layout and --slow-accumulation, which set `words`. Returns the last of
+// these options.
 command::Option add_product(const command::Arguments& app, ProductWords& words);
 
 }  // namespace ptxbuilder::bench

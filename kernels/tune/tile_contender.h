@@ -1,24 +1,27 @@
-// A contender that is a tile of one of the project's operations.
+// Provides a contender that runs one of the project's operations with a given tile.
 #pragma once
 
 #include "kernels/tune/compile_ahead.h"
 
 namespace ptxbuilder::bench {
 
-// `Form` defines what differs between operations:
+// `Form` has the members that are specific to an operation:
 // - Problem, Operation, Size, Tile;
 // - Call, which launches a tile, with the constructor Call(gpu, kernels, problem, operation, tile, sets) and
 //   launch(set);
-// - place(problem), the operation and the size that the project's call derives from it;
-// - checked(operation, size, tile), the tile, or Error that says what it cannot be combined with;
-// - microseconds(operation, size, tile, multiprocessors), the prediction of the model.
+// - place(problem), which returns the operation and the size that the project's call derives from the
+//   problem;
+// - checked(operation, size, tile), which returns the tile, or throws an Error that states what it cannot be
+//   combined with;
+// - microseconds(operation, size, tile, multiprocessors), which returns the model's prediction.
 template <class Form>
 class TileContender final : public ContenderOf<typename Form::Problem> {
  public:
   using P = typename Form::Problem;
   using Operation = typename Form::Operation;
   using Kernels = OurKernels<Operation, typename Form::Tile>;
-  // Returns the tile for a problem on a number of SMs. Throws Error if there is none.
+  // Returns the tile for an operation and a size on a GPU with this number of SMs. Throws Error if there is
+  // none.
   using Choice = std::function<typename Form::Tile(const Operation&, const typename Form::Size&, int)>;
 
   TileContender(const Gpu& gpu, std::shared_ptr<Kernels> kernels, std::string name, Choice choice, bool usual)
@@ -44,7 +47,7 @@ class TileContender final : public ContenderOf<typename Form::Problem> {
     try {
       const Plan plan = planned(p);
       kernels_->want(plan.operation, plan.tile);
-    } catch (const Error&) {  // refuses() reports the error
+    } catch (const Error&) {  // refuses() will report the error
     }
   }
 

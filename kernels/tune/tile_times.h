@@ -1,4 +1,5 @@
-// Measured times of tiles for many products, as text, which the model of a product's time is fitted to.
+// Writes and parses a text with measured times of tiles for many products. The model that predicts a
+// product's time is fitted to these times.
 #pragma once
 
 #include <string>
@@ -20,7 +21,7 @@ struct TimedProduct {
   kernels::GemmOperation operation;
   kernels::GemmSize size;
   std::vector<TimedTile> tiles;
-  double reference = 0;  // time of the reference in microseconds; 0: none
+  double reference = 0;  // time of the reference in microseconds; 0: there is no reference
   double megahertz = 0;  // clock of the SMs during the measurement; 0: not known
 };
 
@@ -29,7 +30,7 @@ struct TimedProduct {
 // microseconds. Lines that begin with # are comments.
 std::string tile_times(const RunResult& run);
 
-// Parses such lines. Throws Error that names the line.
+// Parses lines in the form that tile_times() writes. If a line is not valid, throws an Error that names it.
 std::vector<TimedProduct> parse_tile_times(std::string_view text);
 
 }  // namespace ptxbuilder::bench

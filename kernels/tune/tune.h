@@ -1,4 +1,4 @@
-// Tunes one problem: measures our tiles against each other, with the benchmark's method.
+// Tunes a problem: compares our tiles with the benchmark's method of measurement.
 #pragma once
 
 #include "kernels/measure/interleave.h"
@@ -6,11 +6,12 @@
 
 namespace ptxbuilder::bench {
 
-// Returns the tiles of a product: first the one that is currently chosen, then those that `ours` names, and
-// the model's first `top` candidates.
+// Returns contenders for tiles of a product: the tile that is currently chosen, then the tiles that `ours`
+// names, and then the model's first `top` candidates.
 Contenders product_tiles(const Gpu& gpu, int top, OurOptions ours);
 
-// Returns sustained times of our contenders, with checked results. Throws Error like Method::measure.
+// Measures our contenders in the `sustained` regime, and checks their results. Throws Error when
+// Method::measure() does.
 ShapeResult tune(Method& method, const Problem& problem, const Contenders& contenders);
 
 }  // namespace ptxbuilder::bench

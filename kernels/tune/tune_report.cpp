@@ -43,7 +43,7 @@ TunedTile tuned_tile(const ShapeResult& result, const Entry& entry, int multipro
   return t;
 }
 
-// Returns whether x took less time than y, in microseconds.
+// Returns whether x took less time than y.
 bool faster(const TunedTile& x, const TunedTile& y) {
   if (x.timed() != y.timed()) return x.timed();
   return x.timed() && x.microseconds < y.microseconds;
@@ -108,7 +108,7 @@ std::string tune_json(const Problem& problem, const std::vector<TunedTile>& tile
       one["median_us"] = t.microseconds;
       one["quartiles_us"] = {t.low_quartile, t.high_quartile};
       one["tflops"] = flops(problem) / t.microseconds * 1e-6;
-      // These names are those in attention's report.
+      // Attention's report uses these names.
       if (std::holds_alternative<AttentionProblem>(problem))
         one.update({{"us", t.microseconds}, {"low_us", t.low_quartile}, {"high_us", t.high_quartile}});
     } else {

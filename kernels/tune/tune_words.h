@@ -1,4 +1,4 @@
-// The options that the tuner's commands share.
+// The options that all tuning commands have.
 #pragma once
 
 #include <optional>
@@ -15,13 +15,13 @@ struct TuneWords {
   std::optional<uint64_t> seed;
   bool no_cache = false;
 
-  // Returns the options; the seed is random unless it was given.
+  // Returns the options of the method. The seed is random unless the command line sets it.
   MethodOptions method_options() const;
   OurOptions our_options() const;
 };
 
-// Adds --rounds, --burst-ms, --warm-up, --seed, --ptxas, --driver-assembles and --no-cache, whose values go
-// to `words`.
+// Adds --rounds, --burst-ms, --warm-up, --seed, --ptxas, --driver-assembles and --no-cache, which set
+// `words`.
 void add_tune_options(const command::Arguments& app, TuneWords& words);
 
 }  // namespace ptxbuilder::bench

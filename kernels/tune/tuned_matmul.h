@@ -1,4 +1,4 @@
-// Matmul itself, tuned at run time, as a contender of the benchmark.
+// Provides a contender for the benchmark that is a Matmul tuned at run time.
 #pragma once
 
 #include "kernels/gemm/config.h"
@@ -8,9 +8,9 @@ namespace ptxbuilder::bench {
 
 using GemmKernels = OurKernels<kernels::GemmOperation, kernels::GemmTile>;
 
-// Returns a contender that represents a user who calls matmul.tune() first. The result of tune() is not
-// saved, so each run measures again. The kernels are compiled in advance; if a product needs copies of D,
-// these are part of the time.
+// Returns a contender that first calls tune() of Matmul, as a user would. The result of tune() is not saved,
+// so each run measures again. The kernels are compiled in advance. If a product needs copies of D, the
+// measured times include these copies.
 std::unique_ptr<Contender> tuned_matmul(const Gpu& gpu, std::shared_ptr<GemmKernels> kernels);
 
 }  // namespace ptxbuilder::bench

@@ -17,7 +17,7 @@ namespace {
 
 struct Line {
   std::string text;
-  std::string group;  // types and layout; "" if the line is not a row
+  std::string group;  // types and layout of the row; "" if the line is not a row
   std::tuple<long long, long long, long long> size = {};
 
   bool is_row() const { return !group.empty(); }
