@@ -205,13 +205,6 @@ class LatentConsumer {
   TileView keys(int piece, const Stage& stage) const {
     return roles_.pieces[static_cast<size_t>(piece)].tile[stage.index()];
   }
-  // Returns the next stage of a piece without consuming it. The fence makes data written by threads visible
-  // to the product that reads the stage.
-  Stage front(int piece) {
-    const Stage stage = ring(piece).front();
-    if (o_.converts()) fence_proxy_async<Space::shared>();
-    return stage;
-  }
   // Releases a stage for both consumers. The consumer that needs the piece last calls this function.
   void give_back(int piece, const Stage& stage) { ring(piece).give_back(stage, pred(true)); }
   RegisterLayout by_row() const { return scores_.layout().reduced_rows(); }
@@ -224,7 +217,8 @@ class LatentConsumer {
     for (const int piece : kOrder) {
       const PieceTile& of = roles_.pieces[static_cast<size_t>(piece)];
       const bool keeps = piece == number || piece == kRotary;
-      const Stage stage = region("wait for keys", [&] { return keeps ? ring(piece).wait() : front(piece); });
+      const Stage stage =
+          region("wait for keys", [&] { return keeps ? ring(piece).wait() : ring(piece).front(); });
       const TileView Q = roles_.Q[0].cols(of.first, of.columns), K = keys(piece, stage);
       wgmma_group([&] { mma(scores_, Q, K); });
       if (!keeps) ring(piece).skip(1);

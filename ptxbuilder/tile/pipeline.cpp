@@ -22,6 +22,12 @@ struct detail::Ring {
   void wait(smem barrier, u32 parity) const {
     exchanges ? barrier_wait_cluster(barrier, parity) : barrier_wait(barrier, parity);
   }
+  // Makes data that threads wrote to a full stage visible to wgmma and TMA. Threads write through the generic
+  // proxy, and a fence on either side of the barrier is enough (PTX ISA, proxies). A fence on the consumer's
+  // side also covers copies that arrive by themselves.
+  void make_visible() const {
+    if (by_threads()) fence_proxy_async<Space::shared>();
+  }
 
   int stages;
   int consumers;           // number of consumer warpgroups in a CTA
@@ -427,9 +433,7 @@ Stage Consumer::wait(Where where) {
   } else {
     ring_->wait(full, parity_);
   }
-  // Threads have written through the generic proxy. A fence on either side of the barrier is enough (PTX ISA,
-  // proxies). A fence on the consumer's side also covers copies that arrive by themselves.
-  if (ring_->by_threads()) fence_proxy_async<Space::shared>();
+  ring_->make_visible();
   ring_->advance(stage_, parity_);
   if (refills_) *refills_ = refills_->value() - 1;
 
@@ -454,6 +458,7 @@ Stage Consumer::front(Where where) const {
   AtLine line(where);
   detail::check_whole_warpgroups("front");
   ring_->wait(ring_->full(stage_), parity_);
+  ring_->make_visible();
   return {stage_, ring_->full(stage_), ring_};
 }
 void Consumer::peek(Where where) {

@@ -107,8 +107,8 @@ class Consumer {
  public:
   // Waits until the next stage is full. Data that threads have written is then visible to wgmma and TMA too.
   Stage wait(Where where = Where::here());
-  // Waits until the next stage is full, without consuming it: the next wait() returns the same stage. This is
-  // useful for threads that write to a stage before they multiply it.
+  // Waits until the next stage is full, as wait() does, but without consuming it: the next wait() returns the
+  // same stage. This is useful for threads that write to a stage before they multiply it.
   Stage front(Where where = Where::here()) const;
   // Tests whether the next stage is full, without waiting. If the stage is full, the next wait() does not
   // test again. Call this before a wgmma_wait, which hides the cost of the test. The consumer must be created
