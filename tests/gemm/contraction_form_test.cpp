@@ -10,6 +10,7 @@
 #include <map>
 #include <random>
 
+#include "contraction_kit.h"
 #include "error_kit.h"
 #include "kernels/call/operand.h"
 
@@ -24,12 +25,12 @@ using kernels::TensorForm;
 
 namespace {
 
-using Index = std::map<char, int64_t>;
+using Extents = std::map<char, int64_t>;
 
 // Returns a tensor of `letters`. In memory, the modes are in the given order, beginning with the innermost.
-TensorForm form(DType type, const std::string& letters, const std::string& order, const Index& extents,
+TensorForm form(DType type, const std::string& letters, const std::string& order, const Extents& extents,
                 int64_t gap = 0, char behind = 0) {
-  Index strides;
+  LetterNumbers strides;
   int64_t stride = 1;
   for (const char letter : order) {
     strides[letter] = stride;
@@ -43,7 +44,7 @@ TensorForm form(DType type, const std::string& letters, const std::string& order
 
 struct Drawn {
   std::string a, b, d, summed;
-  Index extents;
+  Extents extents;
   ContractionTensors tensors;
   std::string subscripts() const { return a + "," + b + "->" + d; }
 };
@@ -85,19 +86,9 @@ void each_of(const std::array<const ModeList*, 4>& lists, size_t list, size_t mo
   for (int64_t i = 0; i < one.extent; ++i)
     each_of(lists, list, mode + 1, {at[0] + i * one.a, at[1] + i * one.b, at[2] + i * one.d}, work);
 }
-template <class Work>
-void each_index(const std::string& letters, const Index& extents, Index& index, Work&& work,
-                size_t from = 0) {
-  if (from == letters.size()) return work();
-  for (int64_t i = 0; i < extents.at(letters[from]); ++i) {
-    index[letters[from]] = i;
-    each_index(letters, extents, index, work, from + 1);
-  }
-}
-
-int64_t offset(const TensorForm& x, const std::string& letters, const Index& index) {
+int64_t offset(const TensorForm& x, const std::string& letters, const LetterNumbers& index) {
   int64_t at = 0;
-  for (size_t i = 0; i < letters.size(); ++i) at += index.at(letters[i]) * x.strides[i];
+  for (size_t i = 0; i < letters.size(); ++i) at += index[letters[i]] * x.strides[i];
   return at;
 }
 int64_t elements(const TensorForm& x) {
@@ -200,9 +191,10 @@ TEST_CASE("forms of drawn contractions are the sums by letters, and obey TMA's r
         given[i][j] = static_cast<double>((j * 7919 + i + seed) % 17) - 8;
     }
     std::vector<double> expected(given[2].size(), 0);
-    Index index;
-    each_index(c.d, c.extents, index, [&] {
-      each_index(c.summed, c.extents, index, [&] {
+    const LetterNumbers extents = c.extents;
+    LetterNumbers index;
+    each_index(c.d, extents, index, [&] {
+      each_index(c.summed, extents, index, [&] {
         expected[static_cast<size_t>(offset(c.tensors[2], c.d, index))] +=
             given[0][static_cast<size_t>(offset(c.tensors[0], c.a, index))] *
             given[1][static_cast<size_t>(offset(c.tensors[1], c.b, index))];

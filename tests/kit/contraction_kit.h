@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <random>
@@ -43,6 +44,33 @@ inline std::string text(const ContractionCase& c) {
   return all + fmt::format("; {} {} seed {}", name(c.type), name(c.out), c.seed);
 }
 
+// A number for each letter, 0 for those that have none. References look one up for each product, so that it
+// is an array and no std::map.
+class LetterNumbers {
+ public:
+  LetterNumbers() = default;
+  LetterNumbers(const std::map<char, int64_t>& numbers) {
+    for (const auto& [letter, number] : numbers) (*this)[letter] = number;
+  }
+  int64_t& operator[](char letter) { return numbers_[static_cast<unsigned char>(letter)]; }
+  int64_t operator[](char letter) const { return numbers_[static_cast<unsigned char>(letter)]; }
+
+ private:
+  std::array<int64_t, 256> numbers_ = {};
+};
+
+// Calls `work` with each index of the letters.
+template <class Work>
+void each_index(const std::string& letters, const LetterNumbers& extents, LetterNumbers& index, Work&& work,
+                size_t from = 0) {
+  if (from == letters.size()) return work();
+  const char letter = letters[from];
+  for (int64_t i = 0; i < extents[letter]; ++i) {
+    index[letter] = i;
+    each_index(letters, extents, index, work, from + 1);
+  }
+}
+
 // A tensor of integers from -4 to 4, which all types can represent.
 class ContractionData {
  public:
@@ -61,7 +89,7 @@ class ContractionData {
     }
     for (const char letter : letters_) {
       x_.extents.push_back(c.extents.at(letter));
-      x_.strides.push_back(strides_.at(letter));
+      x_.strides.push_back(strides_[letter]);
     }
     const bool is_empty = std::ranges::count(x_.extents, 0) > 0;
     values_.assign(static_cast<size_t>(start_ + (is_empty ? 0 : last + 1) + kGuard), 7);
@@ -96,9 +124,9 @@ class ContractionData {
     return all;
   }
   // Returns the place of an element among the values.
-  size_t at(const std::map<char, int64_t>& index) const {
+  size_t at(const LetterNumbers& index) const {
     int64_t place = start_;
-    for (const char letter : letters_) place += index.at(letter) * strides_.at(letter);
+    for (const char letter : letters_) place += index[letter] * strides_[letter];
     return static_cast<size_t>(place);
   }
   const std::vector<double>& values() const { return values_; }
@@ -108,22 +136,11 @@ class ContractionData {
   std::string letters_;
   DType type_;
   int64_t start_;
-  std::map<char, int64_t> strides_;
+  LetterNumbers strides_;
   kernels::ContractionTensor x_;
   std::vector<double> values_;
   runtime::Buffer buffer_;
 };
-
-// Calls `work` with each index of the letters.
-template <class Work>
-void each_index(const std::string& letters, const std::map<char, int64_t>& extents,
-                std::map<char, int64_t>& index, Work&& work, size_t from = 0) {
-  if (from == letters.size()) return work();
-  for (int64_t i = 0; i < extents.at(letters[from]); ++i) {
-    index[letters[from]] = i;
-    each_index(letters, extents, index, work, from + 1);
-  }
-}
 
 struct ContractionTrial {
   ContractionTrial(runtime::Device& device, const ContractionCase& c)
@@ -159,10 +176,11 @@ struct ContractionTrial {
     std::string summed;
     for (const char letter : of_a)
       if (of_d.find(letter) == std::string::npos) summed += letter;
-    std::map<char, int64_t> index;
-    each_index(of_d, c.extents, index, [&] {
+    const LetterNumbers extents = c.extents;
+    LetterNumbers index;
+    each_index(of_d, extents, index, [&] {
       double sum = 0;
-      each_index(summed, c.extents, index, [&] { sum += a.values()[a.at(index)] * b.values()[b.at(index)]; });
+      each_index(summed, extents, index, [&] { sum += a.values()[a.at(index)] * b.values()[b.at(index)]; });
       expected[d.at(index)] = sum * c.alpha;
     });
     const double lost = c.out == DType::bf16 ? 1.0 / 256 : c.out == DType::f16 ? 1.0 / 2048 : 0;

@@ -65,8 +65,8 @@ struct ConvolutionTrial {
   std::vector<double> expected() const {
     const ContractionData& out = result == ConvolutionResult::y ? y : result == ConvolutionResult::x ? x : w;
     std::vector<double> all(out.values());
-    std::map<char, int64_t> i;
-    const std::map<char, int64_t> e = extents();
+    LetterNumbers i;
+    const LetterNumbers e = extents();
     const std::string letters = result == ConvolutionResult::y   ? "npqk"
                                 : result == ConvolutionResult::x ? "nhwc"
                                                                  : "krsd";
