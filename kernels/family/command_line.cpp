@@ -209,7 +209,15 @@ Option Arguments::choice(const std::string& names, int64_t& to, const std::map<s
 }
 
 Arguments Arguments::command(const std::string& name, const std::string& help) const {
-  return Arguments(app_->add_subcommand(name, help));
+  return Arguments(app_->add_subcommand(name, help), late_);
+}
+void Arguments::when_named(std::function<void()> add) const {
+  const auto waiting = std::make_shared<std::function<void()>>(std::move(add));
+  const auto once = [waiting] {
+    if (const auto now = std::exchange(*waiting, nullptr)) now();
+  };
+  app_->preparse_callback([once](size_t) { once(); });
+  late_->push_back(once);
 }
 void Arguments::needs_command() const { app_->require_subcommand(1); }
 void Arguments::footer(const std::string& text) const { app_->footer(text); }
@@ -219,12 +227,12 @@ void Arguments::check(std::function<std::string()> complaint) const {
   });
 }
 bool Arguments::chosen() const { return app_->parsed(); }
-Arguments Arguments::chosen_command() const { return Arguments(app_->get_subcommands().front()); }
+Arguments Arguments::chosen_command() const { return Arguments(app_->get_subcommands().front(), late_); }
 std::string Arguments::name() const { return app_->get_name(); }
 bool Arguments::given(const std::string& option) const { return app_->count(option) > 0; }
 
 CommandLine::CommandLine(const std::string& summary, const std::string& name)
-    : app_(std::make_unique<CLI::App>(summary, name)) {
+    : app_(std::make_unique<CLI::App>(summary, name)), late_(std::make_unique<Arguments::Late>()) {
   app_->set_version_flag("--version",
                          fmt::format("ptxbuilder {}.{}.{}\n", PTXBUILDER_VERSION_MAJOR,
                                      PTXBUILDER_VERSION_MINOR, PTXBUILDER_VERSION_PATCH),
@@ -232,7 +240,7 @@ CommandLine::CommandLine(const std::string& summary, const std::string& name)
 }
 CommandLine::~CommandLine() = default;
 
-Arguments CommandLine::arguments() const { return Arguments(app_.get()); }
+Arguments CommandLine::arguments() const { return Arguments(app_.get(), late_.get()); }
 void CommandLine::helps_with_all() const { app_->set_help_all_flag("--help-all", "help of every command"); }
 
 void CommandLine::parse(const std::vector<std::string>& words) const {
@@ -244,6 +252,7 @@ void CommandLine::parse(const std::vector<std::string>& words) const {
   } catch (const CLI::CallForVersion& e) {
     throw HelpAsked{e.what()};
   } catch (const CLI::CallForAllHelp&) {
+    for (const std::function<void()>& add : *late_) add();
     throw HelpAsked{app_->help("", CLI::AppFormatMode::All)};
   } catch (const CLI::ParseError& e) {
     throw UsageError(usage(*app_, e.what()));

@@ -53,7 +53,9 @@ class Option {
 // addresses until the words have been parsed.
 class Arguments {
  public:
-  explicit Arguments(CLI::App* app) : app_(app) {}
+  using Late = std::vector<std::function<void()>>;
+
+  Arguments(CLI::App* app, Late* late) : app_(app), late_(late) {}
 
   // Adds an option: "--name", "-n,--name", or "name" for a word without a preceding option. T is a string, an
   // integer, a double, or an optional or a vector of these, as instantiated in command_line.cpp.
@@ -68,6 +70,9 @@ class Arguments {
                 const std::string& help) const;
 
   Arguments command(const std::string& name, const std::string& help) const;
+  // Calls `add`, which adds this command's options, once the words name the command or ask for the help of
+  // all commands. A command line of many commands begins sooner if it makes only the options that it needs.
+  void when_named(std::function<void()> add) const;
   void needs_command() const;
   void footer(const std::string& text) const;  // sets a text that is shown at the end of the help
   // `complaint` returns what is wrong with the combination of options, or "" if nothing is.
@@ -82,6 +87,7 @@ class Arguments {
 
  private:
   CLI::App* app_;
+  Late* late_;  // the command line's; each adds its options once, however often it is called
 };
 
 // Flushes standard output. Throws Error if anything that has been printed could not be written. Programs also
@@ -115,6 +121,7 @@ class CommandLine {
 
  private:
   std::unique_ptr<CLI::App> app_;
+  std::unique_ptr<Arguments::Late> late_;
 };
 
 }  // namespace ptxbuilder::command

@@ -21,8 +21,10 @@ void add_kernel_command(std::vector<Command>& commands, const Arguments& top, co
     if (std::any_of(own.begin(), own.end(), [&](const Command& c) { return c.arguments.name() == f.name; }))
       continue;
     const Arguments kernel = app.command(f.name, f.summary);
-    add_fields(kernel, f, *values);
-    add_options(kernel, f);
+    kernel.when_named([kernel, &f, values, add_options] {
+      add_fields(kernel, f, *values);
+      add_options(kernel, f);
+    });
   }
   commands.push_back({app,
                       [app, values, run = std::move(run)] {
