@@ -6,9 +6,11 @@
 #include <atomic>
 #include <ctime>
 #include <filesystem>
+#include <random>
 #include <thread>
 
 #include "emulator_kit.h"
+#include "runtime/emulator/machine/random_numbers.h"
 #include "runtime/loaded_kernel.h"
 
 namespace ptxbuilder::runtime::emulator_device_test {
@@ -642,6 +644,15 @@ TEST_CASE("emulator: a graph runs what was recorded, as often as it is launched"
   event->hold({});
   CHECK(event->is_done());
   CHECK(values.copy_out<uint32_t>() == std::vector<uint32_t>(32, 15));
+}
+
+// Schedules of a seed stay what they were, so that a seed that found something finds it again.
+TEST_CASE("emulator: schedules draw the numbers of std::mt19937_64") {
+  for (const uint64_t seed : {uint64_t{0}, uint64_t{1}, uint64_t{0x9e3779b97f4a7c15}}) {
+    std::mt19937_64 engine(seed);
+    emulator::RandomNumbers numbers(seed);
+    for (int i = 0; i < 1000; ++i) REQUIRE(numbers() == engine());
+  }
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ class GlobalRaces final : public Observer {
     for (Address from = a.address; from < end;) {
       const Address page_end = (from / GlobalShadow::page_bytes + 1) * GlobalShadow::page_bytes;
       const Address piece_end = std::min(end, page_end);
-      const std::lock_guard lock(shadow_.lock_of(from));
+      const std::unique_lock lock = shadow_.lock(from);
       if (a.updates) require_written(w, allocation, a, from, piece_end);
       if (a.writes) allocation.note_written(from - allocation.address, piece_end - from);
       while (from < piece_end) {

@@ -104,7 +104,7 @@ void Cluster::complete_one() {
   const size_t which = in_order_ ? 0 : random(events.size());
   Event event = std::move(events[which]);
   if (in_order_) {
-    events.erase(events.begin());
+    events.pop_front();
   } else {
     events[which] = std::move(events.back());
     events.pop_back();

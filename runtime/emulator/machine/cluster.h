@@ -2,10 +2,10 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <random>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -13,6 +13,7 @@
 #include "runtime/emulator/machine/cta.h"
 #include "runtime/emulator/machine/in_flight.h"
 #include "runtime/emulator/machine/observer.h"
+#include "runtime/emulator/machine/random_numbers.h"
 #include "runtime/emulator/machine/sums.h"
 
 namespace ptxbuilder::runtime::emulator {
@@ -51,7 +52,7 @@ class Cluster {
   uint64_t version = 1;  // rises with every change that can end a wait
   uint64_t steps = 0;    // instructions executed by all warps
   uint64_t operations = 0;
-  std::vector<Event> events;
+  std::deque<Event> events;
   std::vector<ActorName> actors;
   Barrier barrier;                                      // barrier.cluster
   std::unordered_map<uint64_t, MapChange> map_changes;  // indexed by the map's address
@@ -78,7 +79,8 @@ class Cluster {
 
   Actor new_actor(ActorName name);
   void post(std::function<void()> complete, std::function<bool()> ready = {}) {
-    (posts_delayed ? delayed_ : events).push_back({std::move(complete), operations, std::move(ready)});
+    Event event{std::move(complete), operations, std::move(ready)};
+    posts_delayed ? delayed_.push_back(std::move(event)) : events.push_back(std::move(event));
     ++operations;
   }
   void changed() { ++version; }
@@ -116,7 +118,7 @@ class Cluster {
   bool end_delay();
   void collect();
 
-  std::mt19937_64 engine_;
+  RandomNumbers engine_;
   uint32_t burst_ = 64;
   uint64_t patience_ = 500;
   double completion_ = 0.3;  // probability that an operation completes before a burst

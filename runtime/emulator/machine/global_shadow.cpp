@@ -53,7 +53,13 @@ uint64_t GlobalShadow::State::hash() const {
 
 GlobalShadow::Page& GlobalShadow::Part::find_page(uint64_t number) {
   std::unique_ptr<Page>& page = pages[number];
-  if (!page) page = std::make_unique<Page>();
+  if (!page && spare.empty()) {
+    page = std::make_unique<Page>();
+  } else if (!page) {
+    page = std::move(spare.back());
+    spare.pop_back();
+    page->fill(0);
+  }
   recent[slot(number)] = {number, page.get()};
   return *page;
 }
@@ -61,6 +67,7 @@ GlobalShadow::Page& GlobalShadow::Part::find_page(uint64_t number) {
 void GlobalShadow::Part::clear() {
   recent = {};
   states.clear();
+  for (auto& [number, page] : pages) spare.push_back(std::move(page));
   pages.clear();
   read = write = {};
 }

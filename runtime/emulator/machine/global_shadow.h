@@ -94,11 +94,12 @@ class GlobalShadow {
 
   const GlobalActor* add(GlobalActor actor);
 
-  // Returns the lock of the address's page, which the caller of access() must hold.
-  std::mutex& lock_of(Address address) { return part_of(address).mutex; }
-  // Records an access to [address, address + bytes), which must be in one page. `standing` returns what the
-  // accessing thread knows of an earlier access. Returns the first clash; words after that of the clash are
-  // not recorded.
+  // The caller of access() must hold the lock of the page. One host thread needs none.
+  std::unique_lock<std::mutex> lock(Address address) {
+    return parts_.size() == 1 ? std::unique_lock<std::mutex>() : std::unique_lock(part_of(address).mutex);
+  }
+  // Records an access of [address, address + bytes) of one page. `standing` returns what the one who accesses
+  // knows of an earlier access. Returns the first clash; the rest after the clash's word is not recorded.
   // Sets `meets_own` if the same actor has written one of the words, or has read one that it now writes,
   // unless both accesses are strong.
   template <class F>
@@ -139,6 +140,7 @@ class GlobalShadow {
     std::array<Recent, 64> recent;  // a cache of some pages
     Step read, write;
     size_t collect_at = least_states;
+    std::vector<std::unique_ptr<Page>> spare;  // pages of earlier launches
 
     Page& page(uint64_t number) {
       const Recent& known = recent[slot(number)];

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <random>
 
 #include "runtime/emulator/machine/machine.h"
 #include "runtime/emulator/machine/turns.h"
