@@ -85,6 +85,7 @@ class MatmulTrial {
       fill_packed(random);
     else
       c.b_metadata ? fill_sparse(b_, random) : b_.fill_normal(random);
+    if (!c.b_k_major) keep_columns_of_b();
     std::vector<int64_t> words;
     if (c.a_metadata) words = store_half(a_, c.a, c.size.m, c.a_lie);
     if (c.b_metadata) words = store_half(b_, c.b, c.size.n, c.b_lie);
@@ -401,9 +402,21 @@ class MatmulTrial {
     return factor;
   }
 
+  // Copies B with k innermost: a dot product reads contiguous numbers.
+  void keep_columns_of_b() {
+    const auto& [m, n, k, batches] = case_.size;
+    for (int64_t batch = 0; batch < (operation_.grouped_k() ? 1 : batches); ++batch)
+      for (int64_t j = 0; j < n; ++j)
+        for (int64_t depth = 0; depth < k; ++depth) columns_of_b_.push_back(*b_.values(batch, depth, j));
+  }
+  // Returns a column of B, whose elements are contiguous.
+  const float* column_of_b(int64_t batch, int64_t j) const {
+    if (case_.b_k_major) return b_.values(batch, j, 0);
+    return columns_of_b_.data() + (batch * case_.size.n + j) * case_.size.k;
+  }
+
   std::vector<kernels::Dot> dots_of(int64_t batch, int64_t i) const {
     std::vector<kernels::Dot> dots(static_cast<size_t>(case_.size.n), kernels::Dot{0, 0});
-    std::vector<double> factors(dots.size(), 1);
     const bool of_k = operation_.grouped_k();
     if (operation_.grouped_rows() && batch == case_.size.batches) return dots;
     const int64_t row = row_of_a(i);
@@ -413,20 +426,20 @@ class MatmulTrial {
                          : matrices_.empty() ? batch
                                              : matrices_[static_cast<size_t>(batch)];
     const int64_t depth = case_.alpha == 0 ? 0 : of_k ? end_of(batch) : case_.size.k;
-    for (int64_t k = of_k ? end_of(batch - 1) : 0; k < depth; ++k) {
-      const double a = a_.value(of_a, case_.a_k_major ? row : k, case_.a_k_major ? k : row);
-      const float* b = b_.values(of_b, case_.b_k_major ? 0 : k, case_.b_k_major ? k : 0);
-      const int64_t step = case_.b_k_major ? b_.stride() : 1;
-      if (k % kernels::kScaleBlock == 0 && operation_.has_block_scales())
-        for (size_t j = 0; j < factors.size(); ++j)
-          factors[j] = block_factor(batch, i, static_cast<int64_t>(j), k);
-      for (size_t j = 0; j < dots.size(); ++j) {
-        kernels::Dot& dot = dots[j];
-        const double product = factors[j] * a * *b;
-        dot.sum += product, dot.magnitude += std::abs(product);
-        b += step;
+    const int64_t first = of_k ? end_of(batch - 1) : 0;
+    const int64_t step = operation_.has_block_scales() ? kernels::kScaleBlock : std::max<int64_t>(depth, 1);
+    std::vector<float> a;
+    for (int64_t k = first; k < depth; ++k)
+      a.push_back(*a_.values(of_a, case_.a_k_major ? row : k, case_.a_k_major ? k : row));
+    for (size_t j = 0; j < dots.size(); ++j)
+      for (int64_t k = first; k < depth; k += step) {
+        const double factor =
+            operation_.has_block_scales() ? block_factor(batch, i, static_cast<int64_t>(j), k) : 1;
+        const kernels::Dot dot = kernels::dot_product(&a[static_cast<size_t>(k - first)],
+                                                      column_of_b(of_b, static_cast<int64_t>(j)) + k,
+                                                      static_cast<size_t>(std::min(depth - k, step)));
+        dots[j].sum += factor * dot.sum, dots[j].magnitude += std::abs(factor) * dot.magnitude;
       }
-    }
     return dots;
   }
 
@@ -538,9 +551,10 @@ class MatmulTrial {
   kernels::GemmOperation operation_;
   GuardedMatrix a_, b_, d_;
   std::optional<GuardedMatrix> packed_;
-  std::optional<GuardedMatrix> stored_;  // the stored half of a sparse A or B
-  std::vector<int64_t> matrices_;        // with b_addresses, the matrix of B for each group
-  std::vector<GuardedMatrix> operands_;  // indexed by ProductOperand
+  std::optional<GuardedMatrix> stored_;  // of a sparse A or B, the half that is stored
+  std::vector<int64_t> matrices_;        // with b_addresses, of B, by group
+  std::vector<float> columns_of_b_;      // by batch and column, unless B has k innermost
+  std::vector<GuardedMatrix> operands_;  // by ProductOperand
   runtime::Buffer workspace_;
 };
 
