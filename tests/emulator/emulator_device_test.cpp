@@ -646,6 +646,27 @@ TEST_CASE("emulator: a graph runs what was recorded, as often as it is launched"
   CHECK(values.copy_out<uint32_t>() == std::vector<uint32_t>(32, 15));
 }
 
+// CTA i stores a line of 128 bytes of its own, and in the last launch all CTAs store the same line.
+TEST_CASE("emulator: a launch after others knows its own accesses to global memory, and not theirs") {
+  Bench bench(R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p, .param .u32 last, .param .u32 apart) {
+.reg .b32 %r<8>; .reg .b64 %rd<4>;
+ld.param.u64 %rd1, [p]; ld.param.u32 %r1, [last]; ld.param.u32 %r5, [apart];
+mov.u32 %r2, %ctaid.x; xor.b32 %r2, %r2, %r1; mov.u32 %r3, %tid.x;
+mad.lo.s32 %r4, %r2, %r5, %r3; mul.wide.u32 %rd2, %r4, 4; add.s64 %rd1, %rd1, %rd2;
+st.global.u32 [%rd1], %r2; ret;
+})",
+              32, {});
+  const std::vector<uint32_t> zeros(8 * 32);
+  const Address first = bench.upload(zeros), second = bench.upload(zeros);
+  bench.run({8, 1, 1}, 0, first, uint32_t{0}, uint32_t{32});
+  bench.run({8, 1, 1}, 0, second, uint32_t{7}, uint32_t{32});
+  for (uint32_t i = 0; i < 8; ++i) CHECK(bench.download<uint32_t>(second, zeros.size())[32 * i] == i);
+  CHECK_THROWS_AS(bench.run({8, 1, 1}, 0, first, uint32_t{0}, uint32_t{0}), EmulatorError);
+}
+
 // Schedules of a seed stay what they were, so that a seed that found something finds it again.
 TEST_CASE("emulator: schedules draw the numbers of std::mt19937_64") {
   for (const uint64_t seed : {uint64_t{0}, uint64_t{1}, uint64_t{0x9e3779b97f4a7c15}}) {

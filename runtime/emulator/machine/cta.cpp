@@ -15,7 +15,8 @@ Cta::Cta(Cluster& the_cluster, uint32_t the_rank, Dim3 the_id)
   const Grid& grid = cluster.grid;
   threads = grid.launch.block.x * grid.launch.block.y * grid.launch.block.z;
   // Shared memory is uninitialised, so it is filled with nonzero bytes, which are the same in every run.
-  for (size_t i = 0; i < shared.size(); ++i) shared[i] = static_cast<std::byte>(0xa5 + 7 * i);
+  uint8_t garbage = 0xa5;
+  for (std::byte& one : shared) one = std::byte{garbage}, garbage += 7;
   live_warps = (threads + 31) / 32;
   for (uint32_t i = 0; i < (live_warps + 3) / 4; ++i)
     wgmma_actors.push_back(cluster.new_actor({ActorName::Kind::wgmma, this, i}));
