@@ -35,8 +35,8 @@ void check_nesting(std::string_view text, const std::string& name) {
       if (rest[0] == '[' || rest[0] == '{') ++depth;
       if (rest[0] == ']' || rest[0] == '}') --depth;
       if (depth > kDeepestJson)
-        throw Error(
-            fmt::format("{}: {}: JSON nested deeper than {}", name, line_and_column(text, i), kDeepestJson));
+        throw Error(fmt::format("{}: {}: JSON is nested more than {} levels deep", name,
+                                line_and_column(text, i), kDeepestJson));
       ++i;
     }
   }

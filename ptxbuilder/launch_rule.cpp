@@ -176,7 +176,7 @@ class RuleParser {
 
   // Parses an expression whose operators have a precedence of at least `least`.
   void expression(int least) {
-    if (++depth_ > kDeepestRule) fail(at_, fmt::format("nested more than {} deep", kDeepestRule));
+    if (++depth_ > kDeepestRule) fail(at_, fmt::format("nested more than {} levels deep", kDeepestRule));
     operand();
     for (const Operation* o; (o = operation()) && o->binds >= least;) {
       at_ += o->symbol.size();
@@ -190,7 +190,7 @@ class RuleParser {
     const char c = peek();
     if (c == '-') {
       ++at_;
-      if (++depth_ > kDeepestRule) fail(at_, fmt::format("nested more than {} deep", kDeepestRule));
+      if (++depth_ > kDeepestRule) fail(at_, fmt::format("nested more than {} levels deep", kDeepestRule));
       operand();
       --depth_;
       emit(Step::negate);
@@ -211,7 +211,7 @@ class RuleParser {
     if (!is_digit(peek())) expected("an integer");
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error != std::errc()) fail(at_, "the integer does not fit 64 bits");
+    if (error != std::errc()) fail(at_, "the integer does not fit in 64 bits");
     at_ = static_cast<size_t>(end - text_.data());
     return value;
   }
@@ -237,7 +237,8 @@ class RuleParser {
         require(')');
         return emit(o.step);
       }
-    fail(begin, fmt::format("there is no function '{}'; there are ceil_div, min, max and extent", name));
+    fail(begin,
+         fmt::format("there is no function '{}'; the functions are ceil_div, min, max and extent", name));
   }
 
   void named(size_t begin, std::string_view name) {

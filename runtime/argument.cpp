@@ -23,15 +23,16 @@ Argument structure(std::vector<Argument> fields) {
 
 void check_rank(size_t rank) {
   if (rank == 0 || rank > Argument::kMaxRank)
-    throw Error(fmt::format("tensor: rank {} is not in 1 to {}", rank, Argument::kMaxRank));
+    throw Error(fmt::format("tensor: the rank is {}, but must be 1 to {}", rank, Argument::kMaxRank));
 }
 
 Argument tensor(View memory, DType dtype, std::span<const uint64_t> shape,
                 std::span<const uint64_t> strides) {
   check_rank(shape.size());
   if (!strides.empty() && strides.size() != shape.size() - 1)
-    throw Error(fmt::format("tensor: {} strides for rank {}; give {}, or none for a tensor without gaps",
-                            strides.size(), shape.size(), shape.size() - 1));
+    throw Error(
+        fmt::format("tensor: {} strides were given for rank {}; give {}, or none for a tensor without gaps",
+                    strides.size(), shape.size(), shape.size() - 1));
   Argument argument{
       .kind = Parameter::Kind::tensor_map, .dtype = dtype, .name = {}, .bits = 0, .memory = memory};
   argument.rank = shape.size();

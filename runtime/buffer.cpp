@@ -26,23 +26,25 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
 }
 
 View Buffer::all() const {
-  if (!device_) throw Error("a Buffer without memory");
+  if (!device_) throw Error("the Buffer has no memory: allocate it first");
   if (device_lives_.expired())
-    throw Error(fmt::format("a Buffer of {} B is used after its Device was destroyed", view_.bytes));
+    throw Error(fmt::format("the Buffer of {} B is used after its Device was destroyed", view_.bytes));
   return view_;
 }
 
 Buffer::operator View() const {
   if (!device_)
     throw Error(
-        "a Buffer without memory is a kernel argument: allocate it, or pass View{} for a null pointer");
+        "the Buffer that is passed as an argument has no memory: allocate it, or pass View{} for a null "
+        "pointer");
   return all();
 }
 
 View Buffer::part(size_t offset, size_t bytes) const {
   const View whole = all();
   if (offset > whole.bytes || bytes > whole.bytes - offset)
-    throw Error(fmt::format("bytes {} to {} of a buffer of {} B", offset, offset + bytes, whole.bytes));
+    throw Error(fmt::format("bytes {} to {} are not all within the Buffer of {} B", offset, offset + bytes,
+                            whole.bytes));
   return {whole.address + offset, bytes};
 }
 
@@ -63,7 +65,8 @@ void Buffer::copy_bytes_out(std::span<std::byte> bytes, size_t offset) const {
 
 size_t Buffer::count_of(size_t element_bytes) const {
   if (view_.bytes % element_bytes != 0)
-    throw Error(fmt::format("a buffer of {} B read as elements of {} B", view_.bytes, element_bytes));
+    throw Error(fmt::format("the Buffer has {} B, which cannot be read as whole elements of {} B",
+                            view_.bytes, element_bytes));
   return view_.bytes / element_bytes;
 }
 

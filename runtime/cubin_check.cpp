@@ -24,17 +24,17 @@ std::vector<Elf64_Shdr> read_sections(const std::string& image, const Elf64_Ehdr
   const uint64_t table_bytes = uint64_t{header.e_shnum} * sizeof(Elf64_Shdr);
   if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0) refuse("no table of sections");
   if (header.e_shoff > image.size() || table_bytes > image.size() - header.e_shoff)
-    refuse("{} B long, but its table of sections ends at byte {}", image.size(),
+    refuse("it has {} B, but its table of sections ends at byte {}", image.size(),
            header.e_shoff + table_bytes);
   const uint64_t segments_bytes = uint64_t{header.e_phnum} * header.e_phentsize;
   if (header.e_phoff > image.size() || segments_bytes > image.size() - header.e_phoff)
-    refuse("{} B long, but its table of segments ends at byte {}", image.size(),
+    refuse("it has {} B, but its table of segments ends at byte {}", image.size(),
            header.e_phoff + segments_bytes);
   std::vector<Elf64_Shdr> sections(header.e_shnum);
   std::memcpy(sections.data(), image.data() + header.e_shoff, table_bytes);
   for (const Elf64_Shdr& s : sections)
     if (s.sh_type != SHT_NOBITS && (s.sh_offset > image.size() || s.sh_size > image.size() - s.sh_offset))
-      refuse("{} B long, but it has a section of {} B at byte {}", image.size(), s.sh_size, s.sh_offset);
+      refuse("it has {} B, but contains a section of {} B at byte {}", image.size(), s.sh_size, s.sh_offset);
   return sections;
 }
 
@@ -50,10 +50,11 @@ bool is_cubin(const std::string& image) { return image.starts_with(ELFMAG); }
 
 void check_cubin(const std::string& image, const std::string& kernel) {
   Elf64_Ehdr header;
-  if (!is_cubin(image) || image.size() < sizeof header) refuse("{} B without an ELF header", image.size());
+  if (!is_cubin(image) || image.size() < sizeof header)
+    refuse("its {} B do not begin with an ELF header", image.size());
   std::memcpy(&header, image.data(), sizeof header);
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != kMachineCuda)
-    refuse("an ELF file of class {} for machine {}, not for CUDA ({})", header.e_ident[EI_CLASS],
+    refuse("it is an ELF file of class {} for machine {}, not for CUDA ({})", header.e_ident[EI_CLASS],
            header.e_machine, kMachineCuda);
   const std::vector<Elf64_Shdr> sections = read_sections(image, header);
   if (header.e_shstrndx >= sections.size() || sections[header.e_shstrndx].sh_type != SHT_STRTAB)

@@ -74,7 +74,7 @@ void CudaContext::reach(const CudaContext& peer) const {
     throw Error("reach: this driver has no cuCtxEnablePeerAccess", Error::Kind::device);
   const cu::Status status = driver_.ctx_enable_peer_access.status(peer.context_, 0);
   if (status == cu::Status::success || status == cu::Status::peer_access_already_enabled) return;
-  throw Error(fmt::format("reach: GPU {} does not reach the memory of GPU {}: {}", ordinal_, peer.ordinal_,
+  throw Error(fmt::format("reach: GPU {} cannot access the memory of GPU {}: {}", ordinal_, peer.ordinal_,
                           driver_.loaded.explain(status)),
               Error::Kind::device);
 }

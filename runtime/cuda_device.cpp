@@ -97,7 +97,7 @@ DeviceProperties CudaDevice::read_properties() const {
 }
 
 Address CudaDevice::allocate(size_t bytes) {
-  if (bytes == 0) throw Error("allocate: 0 bytes of device memory");
+  if (bytes == 0) throw Error("allocate: 0 B of device memory were requested, but there must be at least 1");
   queue_.check_usable();
   const CudaContext::Scope scope(context_);
   const RelaxedCapture any_capture(driver());
@@ -106,8 +106,8 @@ Address CudaDevice::allocate(size_t bytes) {
   if (status == Status::out_of_memory) {
     size_t free = 0, total = 0;
     driver().mem_get_info(&free, &total);
-    throw Error(fmt::format("allocate: {} B of device memory requested, but {} B of {} B are free", bytes,
-                            free, total),
+    throw Error(fmt::format("allocate: {} B of device memory were requested, but only {} B of {} B are free",
+                            bytes, free, total),
                 Error::Kind::out_of_memory);
   }
   queue_.expect(status, "cuMemAlloc");
@@ -200,8 +200,8 @@ void CudaDevice::launch_in_scope(Program& program, const Launch& launch,
   const Signature& signature = cuda_program.signature();
   if (!launch.is_checked) check(launch, signature, properties_.shared_bytes_per_cta);
   if (parameters.size() != signature.parameters.size())
-    throw Error(fmt::format("launch of '{}': {} parameters, the kernel takes {}", signature.kernel,
-                            parameters.size(), signature.parameters.size()));
+    throw Error(fmt::format("launch of '{}': {} parameters were given, but the kernel takes {}",
+                            signature.kernel, parameters.size(), signature.parameters.size()));
 
   cu::LaunchAttribute attributes[3];
   unsigned count = 0;
@@ -397,7 +397,10 @@ class Events {
 };
 
 std::vector<double> CudaDevice::time(int warm_up, int count, const std::function<void()>& queue) {
-  if (warm_up < 0 || count < 1) throw Error(fmt::format("time: {} warm-up calls, {} calls", warm_up, count));
+  if (warm_up < 0 || count < 1)
+    throw Error(
+        fmt::format("time: {} warm-up calls and {} calls were requested, but there must be at least 0 and 1",
+                    warm_up, count));
   queue_.check_usable();
   const CudaContext::Scope scope(context_);
   // The driver's queue is finite, and the host blocks if it is full. A kernel that hangs must therefore be

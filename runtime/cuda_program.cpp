@@ -65,7 +65,7 @@ void CudaProgram::check_parameters() const {
     if (driver_.kernel_get_param_info.status(kernel_, i, &offset, &size) != Status::success)
       mismatch(fmt::format("the image takes {} parameters, but the sidecar has {}", i, parameters.size()));
     if (size != static_cast<size_t>(parameters[i].size_bytes()))
-      mismatch(fmt::format("parameter {} '{}' is {} B in the image, {} B in the sidecar", i,
+      mismatch(fmt::format("parameter {} '{}' is {} B in the image, but {} B in the sidecar", i,
                            parameters[i].name, size, parameters[i].size_bytes()));
   }
   if (driver_.kernel_get_param_info.status(kernel_, parameters.size(), &offset, &size) == Status::success)
@@ -86,10 +86,11 @@ void CudaProgram::reserve_shared_memory() const {
   const auto limit = static_cast<uint64_t>(
       queue_.context().attribute(cu::DeviceAttribute::max_shared_memory_per_block_optin));
   if (fixed + signature_.dynamic_shared_bytes > limit)
-    throw Error(fmt::format(
-        "kernel '{}' uses {} B static + {} B dynamic shared memory, {} B over this GPU's {} B per CTA",
-        signature_.kernel, fixed, signature_.dynamic_shared_bytes,
-        fixed + signature_.dynamic_shared_bytes - limit, limit));
+    throw Error(
+        fmt::format("kernel '{}' uses {} B of static and {} B of dynamic shared memory, {} B over this GPU's "
+                    "{} B per CTA",
+                    signature_.kernel, fixed, signature_.dynamic_shared_bytes,
+                    fixed + signature_.dynamic_shared_bytes - limit, limit));
   driver_.kernel_set_attribute(FunctionAttribute::max_dynamic_shared_size_bytes,
                                static_cast<int>(signature_.dynamic_shared_bytes), kernel_,
                                queue_.context().ordinal());
@@ -102,7 +103,7 @@ void CudaProgram::check_cluster() const {
                                        attribute(FunctionAttribute::required_cluster_depth)};
   const std::array<int, 3> given = {static_cast<int>(x), static_cast<int>(y), static_cast<int>(z)};
   if (required[0] > 0 && required != given)
-    mismatch(fmt::format("cluster {} in the image, {} in the sidecar", fmt::join(required, " x "),
+    mismatch(fmt::format("the cluster is {} in the image, but {} in the sidecar", fmt::join(required, " x "),
                          fmt::join(given, " x ")));
   const uint64_t ctas = uint64_t{x} * y * z;
   if (ctas <= 1) return;
@@ -116,7 +117,7 @@ void CudaProgram::check_cluster() const {
   driver_.occupancy_max_potential_cluster_size(&most, function(), &config);
   if (ctas > static_cast<uint64_t>(most))
     throw Error(fmt::format(
-        "kernel '{}' has clusters of {} x {} x {} = {} CTAs; with {} threads and {} B of dynamic shared "
+        "kernel '{}' has clusters of {} x {} x {} = {} CTAs, but with {} threads and {} B of dynamic shared "
         "memory, this GPU can place at most {}",
         signature_.kernel, x, y, z, ctas, signature_.threads, signature_.dynamic_shared_bytes, most));
 }

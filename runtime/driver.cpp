@@ -15,7 +15,7 @@ const char* advice(Status status) {
       return "this process is a fork of one that used CUDA, which CUDA does not allow: fork first, or start "
              "a new process";
     case Status::deinitialized:
-      return "the process is ending, and CUDA has ended before";
+      return "the process is ending, and CUDA has already ended";
     case Status::stub_library:
       return "the libcuda that was found is the toolkit's stub: put the driver's folder before it";
     case Status::system_driver_mismatch:

@@ -30,7 +30,7 @@ void check_grid(const Launch& launch, const Signature& signature) {
            "the grid is missing: state the number of CTAs, as in {{.grid = {{8}}}}, or let the kernel state "
            "a rule, as in k.grid(\"ceil_div(n, 128)\")");
   if (count(grid) == 0 || grid.x > hopper::grid_x || grid.y > hopper::grid_yz || grid.z > hopper::grid_yz)
-    refuse(signature, "grid {}: x must be 1 to {}, y and z 1 to {}", text(grid), hopper::grid_x,
+    refuse(signature, "grid {}: x must be 1 to {}, and y and z 1 to {}", text(grid), hopper::grid_x,
            hopper::grid_yz);
   const char* names = "xyz";
   const uint32_t grids[] = {grid.x, grid.y, grid.z}, clusters[] = {cluster.x, cluster.y, cluster.z};
@@ -60,10 +60,11 @@ void check(const Signature& signature) {
   };
   if (signature.kernel.empty()) refuse("the kernel has no name");
   if (signature.threads == 0 || signature.threads > hopper::cta_threads)
-    refuse(fmt::format("{} threads, which is not between 1 and {}", signature.threads, hopper::cta_threads));
+    refuse(fmt::format("it has {} threads, but must have 1 to {}", signature.threads, hopper::cta_threads));
   const Dim3 cluster = {signature.cluster[0], signature.cluster[1], signature.cluster[2]};
   if (count(cluster) == 0 || count(cluster) > hopper::largest_cluster)
-    refuse(fmt::format("cluster {} is not 1 to {} CTAs", text(cluster), hopper::largest_cluster));
+    refuse(
+        fmt::format("the cluster is {}, but must have 1 to {} CTAs", text(cluster), hopper::largest_cluster));
   if (signature.grid) try {
       const GridRule rule(signature);
     } catch (const Error& e) {
@@ -87,7 +88,7 @@ void check(const Signature& signature) {
     }
     if (!p.has_recipe()) continue;
     if (p.tensor_map.dtype != p.dtype)
-      refuse(fmt::format("parameter '{}' is {}, its tensor map {}", p.name, name(p.dtype),
+      refuse(fmt::format("parameter '{}' is {}, but its tensor map is {}", p.name, name(p.dtype),
                          name(p.tensor_map.dtype)));
     try {
       check(p.tensor_map);
@@ -133,8 +134,8 @@ void check_fits_at_once(const Launch& launch, const Signature& signature, int mu
   const uint64_t all = most * static_cast<uint64_t>(multiprocessors);
   if (count(launch.grid) > all)
     refuse(signature,
-           "it is cooperative, so all CTAs must run at once: the grid {} has {}, but {} fit, {} on each of "
-           "{} multiprocessors",
+           "it is cooperative, so all CTAs must run at once: the grid {} has {}, but only {} fit, {} on each "
+           "of {} multiprocessors",
            text(launch.grid), count(launch.grid), all, most, multiprocessors);
 }
 

@@ -49,20 +49,20 @@ void check_argument(const Parameter& parameter, const Argument& argument, const 
   if (!argument.name.empty() && argument.name != parameter.name)
     refuse(fmt::format("the argument is named '{}'; {} are {}", argument.name, all_are, names(all)));
   if (argument.kind != parameter.kind)
-    refuse(fmt::format("takes a {}, a {} is given", name(parameter.kind), name(argument.kind)));
+    refuse(fmt::format("it takes a {}, but a {} was given", name(parameter.kind), name(argument.kind)));
   if (argument.dtype != parameter.dtype)
-    refuse(fmt::format("takes a {} of {}, but one of {} is given", name(parameter.kind),
+    refuse(fmt::format("it takes a {} of {}, but one of {} was given", name(parameter.kind),
                        ptxbuilder::name(parameter.dtype), ptxbuilder::name(argument.dtype)));
   if (argument.kind == Parameter::Kind::tensor_map &&
       static_cast<int>(argument.rank) != parameter.tensor_map.rank())
-    refuse(fmt::format("takes a tensor of rank {}, but one of rank {} is given", parameter.tensor_map.rank(),
-                       argument.rank));
+    refuse(fmt::format("it takes a tensor of rank {}, but one of rank {} was given",
+                       parameter.tensor_map.rank(), argument.rank));
   if (argument.kind == Parameter::Kind::tensor_map_array && *argument.recipe != parameter.tensor_map)
     refuse(
-        "takes a tensor map array with its own recipe, but one with another recipe is given: make it with "
-        "tensor_maps() of this kernel");
+        "it takes a tensor map array with its own recipe, but one with another recipe was given: make it "
+        "with tensor_maps() of this kernel");
   if (argument.kind == Parameter::Kind::structure && argument.fields->size() != parameter.fields.size())
-    refuse(fmt::format("takes a struct of {} fields ({}), but {} are given", parameter.fields.size(),
+    refuse(fmt::format("it takes a struct of {} fields ({}), but {} were given", parameter.fields.size(),
                        names(parameter.fields), argument.fields->size()));
 }
 
@@ -211,11 +211,11 @@ TensorMapArray LoadedKernel::tensor_maps(std::string_view parameter, std::span<c
   });
   if (found == all.end())
     throw Error(
-        fmt::format("kernel '{}': tensor maps for '{}', but no parameter of that name takes a tensor map "
-                    "array; its parameters are {}",
+        fmt::format("kernel '{}': tensor maps were requested for '{}', but no parameter of that name takes a "
+                    "tensor map array; its parameters are {}",
                     signature_.kernel, parameter, names(all)));
   const auto i = static_cast<size_t>(found - all.begin());
-  if (tensors.empty()) refuse(i, "an array without tensor maps; give at least one tensor");
+  if (tensors.empty()) refuse(i, "the array has no tensor maps; give at least one tensor");
   Parameter each = *found;
   each.kind = Parameter::Kind::tensor_map;
   std::vector<TensorMap> maps;
@@ -317,7 +317,7 @@ std::span<const Parameter> LoadedKernel::authors_parameters() const {
 void LoadedKernel::check_count(size_t given) const {
   const std::span<const Parameter> parameters = authors_parameters();
   if (given == parameters.size()) return;
-  const std::string counts = fmt::format("kernel '{}' takes {} arguments ({}), {} are given",
+  const std::string counts = fmt::format("kernel '{}' takes {} arguments ({}), but {} were given",
                                          signature_.kernel, parameters.size(), names(parameters), given);
   if (given < parameters.size())
     throw Error(fmt::format("{}; missing: {}", counts, names(parameters.subspan(given))));

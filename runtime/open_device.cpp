@@ -28,7 +28,8 @@ std::unique_ptr<Device> open_device(const std::string& name, const std::string& 
     if (problem == std::errc{} && rest == last && number >= 0) ordinal = number;
   }
   if (name != "cuda" && name != "auto" && !ordinal)
-    throw Error(fmt::format("device '{}' is not one of cuda, cuda:0, cuda:1, ..., emulator, auto", name));
+    throw Error(
+        fmt::format("the device is '{}', but must be cuda, cuda:0, cuda:1, ..., emulator or auto", name));
   try {
     const AuthorsCode no_line;  // the message below ends with the line
     return open_cuda_device(target, "libcuda.so.1", ordinal);

@@ -284,7 +284,8 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
   const uint32_t warps = warps_of(signature);
   const uint64_t part = warp_records(format.records), all = memory.size() / kRecordBytes;
   if (all < kCalibrationRecords)
-    throw Error(fmt::format("profile: memory of {} B, which is too small for any profile", memory.size()));
+    throw Error(
+        fmt::format("profile: the memory has {} B, which is too little for any profile", memory.size()));
   const auto refuse = [&](const std::string& what) {
     throw Error(fmt::format("profile: the memory does not match what the kernel '{}' records: {}",
                             signature.kernel, what));
@@ -344,7 +345,7 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
                              record.site, format.sites.size()));
         const ProfileFormat::Site& site = format.sites[record.site - 1];
         const uint32_t units = units_of(words_of(site));
-        if (from + i + units > all) refuse(fmt::format("record {} of warp {} is cut off", i, indices[n]));
+        if (from + i + units > all) refuse(fmt::format("record {} of warp {} is incomplete", i, indices[n]));
         const auto word = [&](uint32_t w) {
           uint32_t value;
           std::memcpy(&value, memory.data() + (from + i) * kRecordBytes + (w + 1) * sizeof value,
@@ -477,7 +478,7 @@ std::string Profile::summary() const {
         fmt::format("{} records of events are lost: a warp has room for {}, but some had more\n", lost, room);
   if (unfinished) text += fmt::format("{} warps did not reach their end, and are left out\n", unfinished);
   if (std::any_of(names.begin(), names.end(), [](const std::string& n) { return n.ends_with(kCompletion); }))
-    text += fmt::format("regions that end in \"{}\" are waits that the kernel only has in this build\n",
+    text += fmt::format("regions that end in \"{}\" are waits that only this build of the kernel has\n",
                         kCompletion + 1);
   size_t width = 20;
   const std::vector<Row> all = rows();

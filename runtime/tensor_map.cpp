@@ -97,7 +97,7 @@ Breach element_strides_breach(const TensorMapRecipe& recipe) {
 Breach im2col_breach(const TensorMapView& a) {
   const bool wanted = a.recipe.pixels != 0;
   if (wanted != (a.im2col != nullptr))
-    return breaks("im2col", -1, {}, "a map of {} but a tensor {} corners; give {}",
+    return breaks("im2col", -1, {}, "the map is for {}, but a tensor {} corners was given; give {}",
                   wanted ? "pixels" : "boxes", wanted ? "without" : "with",
                   wanted ? "it by runtime::im2col()"
                          : "a tensor without corners, or load its pixels with Im2colOffsets");
@@ -106,20 +106,21 @@ Breach im2col_breach(const TensorMapView& a) {
   const size_t inner = a.shape.size() - 2;  // number of dimensions between the channels and the images
   if (walk.lower.size() != inner || walk.upper.size() != inner ||
       (!walk.steps.empty() && walk.steps.size() != inner))
-    return breaks("im2col", -1, {},
-                  "corners of {} and {} dimensions, and steps of {}; an im2col map of rank {} has {}",
-                  walk.lower.size(), walk.upper.size(), walk.steps.size(), a.shape.size(), inner);
+    return breaks(
+        "im2col", -1, {},
+        "the corners have {} and {} dimensions and the steps {}, but an im2col map of rank {} needs {}",
+        walk.lower.size(), walk.upper.size(), walk.steps.size(), a.shape.size(), inner);
   const int limit = inner == 1 ? 1 << 15 : inner == 2 ? 1 << 7 : 1 << 4;
   for (size_t d = 0; d < inner; ++d) {
     for (const int corner : {walk.lower[d], walk.upper[d]})
       if (corner < -limit || corner >= limit)
-        return breaks("im2col", -1, {}, "a corner of {}; {} to {} are possible for rank {}", corner, -limit,
+        return breaks("im2col", -1, {}, "a corner is {}, but must be {} to {} for rank {}", corner, -limit,
                       limit - 1, a.shape.size());
     if (static_cast<int64_t>(a.shape[d + 1]) + walk.upper[d] <= walk.lower[d])
       return breaks("im2col", -1, {}, "the corners {} and {} leave no pixel of {} along dimension {}",
                     walk.lower[d], walk.upper[d], a.shape[d + 1], d + 1);
     if (const uint32_t step = a.element_stride(d + 1); step < 1 || step > kMaxElementStride)
-      return breaks("im2col", -1, {}, "a step of {} pixels along dimension {}; 1 to {} are possible", step,
+      return breaks("im2col", -1, {}, "the step is {} pixels along dimension {}, but must be 1 to {}", step,
                     d + 1, kMaxElementStride);
   }
   return {};
@@ -171,7 +172,7 @@ Breach placed_breach(const TensorMapView& a) {
   if (a.shape.size() != rank)
     return breaks("shape", -1, {}, "the tensor has rank {}, the box has rank {}", a.shape.size(), rank);
   if (a.strides.size() != rank - 1)
-    return breaks("strides", -1, {}, "{} strides for rank {}; give {}, of dimensions 1 to {}",
+    return breaks("strides", -1, {}, "{} strides were given for rank {}; give {}, for dimensions 1 to {}",
                   a.strides.size(), rank, rank - 1, rank - 1);
   if (Breach broken = address_breach(a)) return broken;
   for (size_t i = 0; i < rank; ++i)
@@ -192,26 +193,28 @@ void throw_if(const Breach& broken) {
 
 std::optional<TensorMapBreach> breach(const TensorMapRecipe& recipe) {
   const int rank = recipe.rank();
-  if (rank < 1 || rank > 5) return breaks("box", -1, {}, "rank {} is not in 1 to 5", rank);
+  if (rank < 1 || rank > 5) return breaks("box", -1, {}, "the rank is {}, but must be 1 to 5", rank);
   if (recipe.interleave != Interleave::none && rank < 3)
     return breaks("interleave", -1, {static_cast<uint64_t>(Interleave::none)},
-                  "rank {} with interleave {}: an interleaved map has rank 3 to 5", rank,
+                  "the rank is {} with interleave {}, but an interleaved map must have rank 3 to 5", rank,
                   name(recipe.interleave));
   if (recipe.element_strides.size() != recipe.box.size())
     return breaks("element_strides", -1, {},
-                  "{} element strides for a box of rank {}; one for each dimension",
+                  "{} element strides were given for a box of rank {}; give one for each dimension",
                   recipe.element_strides.size(), rank);
   if (recipe.interleave == Interleave::b32 && recipe.swizzle != Swizzle::b32)
     return breaks("swizzle", -1, {static_cast<uint64_t>(Swizzle::b32)},
-                  "interleave 32 with swizzle {}: it needs swizzle 32", name(recipe.swizzle));
+                  "interleave 32 needs swizzle 32, not {}", name(recipe.swizzle));
   if (recipe.oob_fill == OobFill::nan && !tma_fills_nan(recipe.dtype))
-    return breaks("oob_fill", -1, {static_cast<uint64_t>(OobFill::zero)},
-                  "out-of-bounds fill nan with {}: only f16, bf16, tf32, f32 and f64 have one; use zero",
-                  name(recipe.dtype));
+    return breaks(
+        "oob_fill", -1, {static_cast<uint64_t>(OobFill::zero)},
+        "out-of-bounds fill nan is not possible for {}: only f16, bf16, tf32, f32 and f64 have NaN; use zero",
+        name(recipe.dtype));
   if (recipe.pixels != 0 && rank < 3)
-    return breaks("pixels", -1, {}, "rank {} of an im2col map, which has 3 to 5", rank);
+    return breaks("pixels", -1, {}, "the rank is {}, but an im2col map must have rank 3 to 5", rank);
   if (recipe.pixels > kMostPixels)
-    return breaks("pixels", -1, {}, "{} pixels; 1 to {} are possible", recipe.pixels, kMostPixels);
+    return breaks("pixels", -1, {}, "{} pixels were requested, but the number must be 1 to {}", recipe.pixels,
+                  kMostPixels);
   if (Breach broken = box_breach(recipe)) return broken;
   return element_strides_breach(recipe);
 }

@@ -90,7 +90,7 @@ if __name__ == "__main__":
             print(__doc__.strip())
             sys.exit(0)
         if option not in ("--times", "--only"):
-            sys.exit(f"{option}: no option of run_tests.py; see --help")
+            sys.exit(f"{option} is not an option of run_tests.py; see --help")
         options[option[2:]] = value or True
     if not words:
         print(__doc__.strip())

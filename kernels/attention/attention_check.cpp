@@ -91,13 +91,12 @@ void check_pages(const AttentionArguments& p, Where where) {
 void check_tree(const AttentionArguments& p, Where where) {
   if (p.tree_mask.address == 0) return;
   if (p.key_lengths.address == 0)
-    refuse(where, "tree_mask needs key_lengths, before whose ends the keys of the tree are");
+    refuse(where,
+           "tree_mask needs key_lengths, since the keys of the tree are the last ones of each sequence");
   if (p.queries > AttentionOperation::kMostOfTree)
-    refuse(
-        where,
-        fmt::format(
-            "tree_mask with {} queries of a sequence; there must be at most {}, one for each bit of a mask",
-            p.queries, AttentionOperation::kMostOfTree));
+    refuse(where, fmt::format("tree_mask is given with {} queries of a sequence, but there must be at most "
+                              "{}, one for each bit of a mask",
+                              p.queries, AttentionOperation::kMostOfTree));
 }
 
 // Throws an Error if the types of Q, K and V, or their scales, are not supported.
@@ -154,8 +153,9 @@ void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
     refuse(where,
            "packed sequences with K of e4m3, but not Q: such caches must have key_lengths, not key_offsets");
   if (p.scales != 1 && p.scales != key_heads)
-    refuse(where, fmt::format("{} scales of K and V; there must be one, or one for each of {} heads",
-                              p.scales, key_heads));
+    refuse(where,
+           fmt::format("{} scales of K and V were given, but there must be one, or one for each of {} heads",
+                       p.scales, key_heads));
 }
 
 // Throws an Error if keys are too wide for separate values but do not meet the rules for latent values.
@@ -257,7 +257,7 @@ MovedOperands PlacedAttention::moved() {
 
 PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where where) {
   if (p.type != DType::f16 && p.type != DType::bf16)
-    refuse(where, fmt::format("O is {}; it must be f16 or bf16, like Q, K and V unless they are e4m3",
+    refuse(where, fmt::format("O is {}, but must be f16 or bf16, like Q, K and V unless they are e4m3",
                               name(p.type)));
   const int64_t key_heads = p.key_heads != 0 ? p.key_heads : p.heads,
                 columns = p.value_depth != 0 ? p.value_depth : p.depth;

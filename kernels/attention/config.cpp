@@ -112,8 +112,8 @@ std::string why_not_latent(const AttentionOperation& o) {
   const int latent = o.depth - AttentionOperation::kRotaryColumns;
   if (o.value_depth != latent || (latent != 256 && latent != AttentionOperation::kMostLatentColumns))
     return fmt::format(
-        "Q and K have {} columns, and V has {}; Q and K must have up to {}, or 576 or 320 whose first 512 or "
-        "256 are the values",
+        "Q and K have {} columns, and V has {}, but Q and K must have up to {}, or 576 or 320 if the first "
+        "512 or 256 of these are the values",
         o.depth, o.value_depth, AttentionOperation::kMostColumns);
   for (const auto& [is, what] : {std::pair(o.packed, "packed sequences"),
                                  {o.e4m3_products, "Q of e4m3"},
@@ -125,12 +125,12 @@ std::string why_not_latent(const AttentionOperation& o) {
                          what);
   if (o.gathers())
     return fmt::format(
-        "pages of {} rows with values that are the first columns of keys; such pages must have multiples of "
-        "8 rows",
+        "pages have {} rows with values that are the first columns of keys, but such pages must have "
+        "multiples of 8 rows",
         o.page);
   if (o.e4m3 && (o.type != DType::bf16 || latent != AttentionOperation::kMostLatentColumns))
     return fmt::format(
-        "Q and O of {} with {} columns, over rows of {} bytes; such rows are for bf16 and 576 columns",
+        "Q and O are {} with {} columns over rows of {} bytes, but such rows are for bf16 and 576 columns",
         name(o.type), o.depth, LatentRow::kBytes);
   return "";
 }
@@ -150,13 +150,13 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
     refuse(fmt::format("Q, K, V and O are {}; they must be f16 or bf16", name(o.type)));
   for (const int depth : {o.depth, o.value_depth})
     if (!o.has_latent_values() && (depth < 16 || depth > 256 || depth % 16 != 0))
-      refuse(fmt::format("heads of {} columns; there must be a multiple of 16 up to 256", depth));
+      refuse(fmt::format("a head has {} columns, but must have a multiple of 16 up to 256", depth));
   if (o.value_depth > o.depth)
-    refuse(
-        fmt::format("V has {} columns, but Q has {}; V must have no more than Q, in whose place O is stored",
-                    o.value_depth, o.depth));
+    refuse(fmt::format(
+        "V has {} columns, but Q has {}; V must have no more than Q, since O is stored in the place of Q",
+        o.value_depth, o.depth));
   if (o.e4m3 && (o.depth % 32 != 0 || o.value_depth % 32 != 0))
-    refuse(fmt::format("K and V of e4m3 have {} and {} columns; both must be multiples of 32", o.depth,
+    refuse(fmt::format("K and V of e4m3 have {} and {} columns, but both must be multiples of 32", o.depth,
                        o.value_depth));
   if (o.converts() && o.packs_keys())
     refuse("packed sequences are not supported with K and V of e4m3 and a different type of Q");
@@ -167,7 +167,7 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
     refuse("promotion of sums needs Q of e4m3; the sums of other types are f32 anyway");
   if (o.promotes && o.value_depth > 128)
     refuse(fmt::format(
-        "promotion of sums with V of {} columns; V must have at most 128, since a thread holds both sums",
+        "V has {} columns with promotion of sums, but must have at most 128, since a thread holds both sums",
         o.value_depth));
   if (o.e4m3_products && (o.lengths || t.split))
     refuse(
@@ -180,7 +180,7 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
         t.bn, o.value_depth));
   if (o.e4m3 != (t.cache_stages > 0) || t.cache_stages == 1)
     refuse(
-        fmt::format("{} stages of a cache with K and V of {}; there must be two or more for e4m3, and none "
+        fmt::format("a cache has {} stages with K and V of {}, but must have two or more for e4m3, and none "
                     "for other types",
                     t.cache_stages, name(o.key_type())));
   if (o.converts() && (t.consumers > 1 || t.persistent))
@@ -189,8 +189,8 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
         "the next queries (persistent)");
   if (o.heads_in_rows < 1 || o.heads_in_rows > 64 || (o.heads_in_rows & (o.heads_in_rows - 1)) != 0)
     refuse(
-        fmt::format("{} heads in the rows of a block; there must be a power of two up to 64, which divides a "
-                    "consumer's 64",
+        fmt::format("{} heads are in the rows of a block, but the number must be a power of two up to 64, "
+                    "which divides a consumer's 64 rows",
                     o.heads_in_rows));
   if (t.ascending && !(t.persistent && takes_longest_first(o)))
     refuse(
@@ -203,19 +203,20 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
   if (o.packs_keys() && o.heads_in_rows > 1)
     refuse("heads in the rows of a block cannot be used with packed keys: leave one of the two out");
   if (t.consumers < 1 || t.consumers > 3)
-    refuse(fmt::format("{} consumers; there must be 1, 2 or 3", t.consumers));
+    refuse(fmt::format("there are {} consumers, but there must be 1, 2 or 3", t.consumers));
   if (t.bn < 16 || t.bn > 256 || t.bn % 16 != 0)
-    refuse(fmt::format("blocks of {} keys; there must be a multiple of 16 up to 256", t.bn));
+    refuse(fmt::format("a block has {} keys, but must have a multiple of 16 up to 256", t.bn));
   if (t.turns && t.consumers < 2)
     refuse("turns need two or three consumers, not one: use more consumers, or no turns");
   if (t.late_turns && !t.turns) refuse("a turn can only be passed late if there are turns: use turns too");
   if (t.stages < 2)
     refuse(
-        "there is one stage; there must be at least two, since a block of V is read while the next arrives");
+        "there is one stage, but there must be at least two, since a block of V is read while the next "
+        "arrives");
   if (t.lends(o) && t.bn < 64)
     refuse(
-        fmt::format("CTAs that stay with blocks of {} keys; there must be at least 64, since a consumer's 64 "
-                    "rows of O are stored through a stage of values",
+        fmt::format("a block of persistent CTAs has {} keys, but must have at least 64, since a consumer's "
+                    "64 rows of O are stored through a stage of values",
                     t.bn));
   if (t.lends(o) && t.places() > t.value_stages())
     refuse(
@@ -223,11 +224,12 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
                     "more stages, or blocks of {} keys",
                     t.value_stages(), t.places(), t.bm()));
   if (t.query_places != 1 && !(t.persistent && t.query_places == 2))
-    refuse(fmt::format(
-        "{} places for the queries of a consumer; there must be one, or two if CTAs stay (persistent)",
-        t.query_places));
+    refuse(
+        fmt::format("there are {} places for the queries of a consumer, but there must be one, or two if "
+                    "CTAs stay (persistent)",
+                    t.query_places));
   if (o.page < 0)
-    refuse(fmt::format("pages of {} rows; there must be at least 1, or 0 for no pages", o.page));
+    refuse(fmt::format("a page has {} rows, but must have at least 1, or 0 for no pages", o.page));
   if (o.page > 0 && !o.lengths) refuse("pages need lengths, which hide the rows after the last key in pages");
   if (o.page_scales && (o.page == 0 || !o.converts()))
     refuse("scales of pages need pages of K and V of e4m3 that are converted to the type of Q");

@@ -79,7 +79,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
  private:
   PlacedAttentionGradient place(const AttentionGradientArguments& p, Where where) override {
     if (!score_.function && !p.score.empty())
-      throw Error(where, named("arguments of a score, and AttentionGradientOptions has none"));
+      throw Error(where, named("arguments of a score were given, but AttentionGradientOptions has no score"));
     return checked(p, where);
   }
   AttentionGradientTile choose(const PlacedAttentionGradient& g, Where) override {

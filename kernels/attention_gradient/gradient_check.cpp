@@ -18,12 +18,14 @@ void check_is_taken(const AttentionGradientArguments& p, const PlacedAttention& 
   if (p.lse.address == 0 && a.q.memory.bytes > 0)
     refuse(where, "lse is not given; attention() writes it in addition to O");
   if (a.operation.e4m3_products)
-    refuse(where, "Q, K and V of e4m3: their attention has no gradient; give all in f16 or bf16");
+    refuse(where,
+           "Q, K and V are e4m3, but attention on e4m3 has no gradient; pass all of them in f16 or bf16");
   if (a.operation.e4m3)
-    refuse(where, "K and V of e4m3: attention over such caches has no gradient; give them in Q's type");
+    refuse(where, "K and V are e4m3, but attention over such caches has no gradient; pass them in Q's type");
   if (a.operation.lengths)
     refuse(where,
-           "key_lengths: attention over caches has no gradient; leave them out, or pack the sequences");
+           "key_lengths were given, but attention over caches has no gradient; leave them out, or pack the "
+           "sequences");
 }
 
 }  // namespace
@@ -46,7 +48,7 @@ PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where
   const PlacedAttention a = checked(p, false, where);
   if (p.depth > AttentionOperation::kMostColumns)
     refuse(where,
-           fmt::format("K of {} columns whose first ones are the values: such attention has no gradient",
+           fmt::format("the first of the {} columns of K are the values, but such attention has no gradient",
                        p.depth));
   PlacedAttentionGradient g;
   g.q = a.q, g.k = a.k, g.v = a.v, g.o = a.o, g.lse = a.lse, g.size = a.size;
@@ -67,7 +69,7 @@ PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where
   g.sinks = a.sinks, g.dropout_seed = a.dropout_seed;
   if (p.dsinks.address != 0) {
     if (p.sinks.address == 0)
-      refuse(where, "the gradient of sinks (dsinks) is requested, and sinks are not given");
+      refuse(where, "the gradient of sinks (dsinks) is requested, but sinks are not given");
     g.dsinks = one_row("dsinks", DType::f32, p.dsinks, p.heads);
     check_row(kName, g.dsinks, where);
   }

@@ -57,10 +57,9 @@ Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGr
                           const AttentionScore& score, Where where) {
   check(o, t, where);
   if (score.function && !score.gradient)
-    throw Error(
-        where,
-        "attention_gradient: a score of the author's without a gradient; give AttentionScore::gradient, such "
-        "as AttentionScore::gradient_passes if the function adds to scores or hides keys");
+    throw Error(where,
+                "attention_gradient: the score function has no gradient; set AttentionScore::gradient, for "
+                "example to AttentionScore::gradient_passes if the function adds to scores or hides keys");
   Kernel k("attention_gradient");
   k.waive("wgmma-a-registers");  // the machine code is free of this defect; scripts/sentinel verifies this
   const Parameters p = declare(k, o, score, where);

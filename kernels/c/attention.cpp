@@ -69,8 +69,8 @@ runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count
   if (t.rank() != 1 || t.extent(0) != count || (count > 1 && t.stride(0) != 1) ||
       (t.type != DType::s32 && t.type != DType::u32))
     throw Error(fmt::format(
-        "{}: [{}] of {}; it must have one dimension of {} contiguous int32 or uint32 elements: convert other "
-        "types to int32",
+        "{}: it is [{}] of {}, but must have one dimension of {} contiguous int32 or uint32 elements: "
+        "convert other types to int32",
         name, fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), ptxbuilder::name(t.type), count));
   return t.memory();
 }
@@ -80,8 +80,8 @@ int64_t columns_of(const Placed& table, int64_t batches) {
   if (table.rank() != 2 || table.extent(0) != batches || (table.extent(1) > 1 && table.stride(1) != 1) ||
       (table.type != DType::s32 && table.type != DType::u32))
     throw Error(fmt::format(
-        "block_table: [{}] of {}; it must be int32 or uint32, [{}, pages of a batch], without gaps between "
-        "pages",
+        "block_table: it is [{}] of {}, but must be int32 or uint32, [{}, pages of a batch], without gaps "
+        "between pages",
         fmt::join(table.tensor.shape, table.tensor.shape + table.rank(), ","), name(table.type), batches));
   return table.extent(1);
 }
@@ -90,9 +90,9 @@ int64_t columns_of(const Placed& table, int64_t batches) {
 runtime::View of_heads(const char* name, const ptxb_tensor* tensor, const Heads& q, int gpu) {
   const Placed t(name, tensor, gpu);
   if (t.type != DType::f32 || t.rank() != 1 || t.extent(0) != q.heads || (q.heads > 1 && t.stride(0) != 1))
-    throw Error(fmt::format("{}: [{}] of {}; it must be float32, [{}], one for each head, without gaps", name,
-                            fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","),
-                            ptxbuilder::name(t.type), q.heads));
+    throw Error(fmt::format(
+        "{}: it is [{}] of {}, but must be float32, [{}], one for each head, without gaps", name,
+        fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), ptxbuilder::name(t.type), q.heads));
   return t.memory();
 }
 
@@ -109,8 +109,8 @@ runtime::View scales(const char* name, const ptxb_tensor* tensor, const Heads& k
       (of_pages && (p.page == 0 || t.extent(0) != p.pages || (p.pages > 1 && t.stride(0) != given))) ||
       (given > 1 && t.stride(t.rank() - 1) != 1))
     throw Error(fmt::format(
-        "{}: [{}] of {}; it must be float32, [1] or [{}], one for each head of K, or [pages, 1] or [pages, "
-        "{}] with a block_table, without gaps, and all scales must have the same shape",
+        "{}: it is [{}] of {}, but must be float32, [1] or [{}], one for each head of K, or [pages, 1] or "
+        "[pages, {}] with a block_table, without gaps, and all scales must have the same shape",
         name, fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), ptxbuilder::name(t.type), k.heads,
         k.heads));
   p.scales = given, p.page_scales = of_pages;
@@ -140,7 +140,7 @@ runtime::View tree_mask(const ptxb_tensor* tensor, bool packed, const Heads& q, 
   const bool fits = (t.type == DType::s32 || t.type == DType::u32) && t.rank() == rank &&
                     t.extent(rank - 1) == q.rows && (packed || t.extent(0) == q.batches);
   if (!fits || (q.rows > 1 && t.stride(rank - 1) != 1) || (!packed && q.batches > 1 && t.stride(0) != q.rows))
-    throw Error(fmt::format("tree_mask: [{}] of {}; it must be int32 or uint32, [{}{}], without gaps",
+    throw Error(fmt::format("tree_mask: it is [{}] of {}, but must be int32 or uint32, [{}{}], without gaps",
                             fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), name(t.type),
                             packed ? "" : fmt::format("{}, ", q.batches), q.rows));
   return t.memory();
@@ -240,9 +240,9 @@ kernels::AttentionGradientArguments read_attention_gradient(const ptxb_attention
     if (x.type != y.type || x.batches != y.batches || x.rows != y.rows || x.heads != y.heads ||
         x.columns != y.columns)
       throw Error(fmt::format(
-          "{}: [{}, {}, {}, {}] of {}; it must have the shape and type of {}, [{}, {}, {}, {}] of {}", name,
-          x.batches, x.rows, x.heads, x.columns, ptxbuilder::name(x.type), other_name, y.batches, y.rows,
-          y.heads, y.columns, ptxbuilder::name(y.type)));
+          "{}: it is [{}, {}, {}, {}] of {}, but must have the shape and type of {}, [{}, {}, {}, {}] of {}",
+          name, x.batches, x.rows, x.heads, x.columns, ptxbuilder::name(x.type), other_name, y.batches,
+          y.rows, y.heads, y.columns, ptxbuilder::name(y.type)));
     return x.place;
   };
   p.grad = like("dO", g.grad, "O", a.o);

@@ -39,8 +39,8 @@ kernels::ConvolutionArguments read_convolution(const ptxb_convolution& given_con
     if (bias.rank() != 1 || bias.extent(0) != p.w.extents[0] || (bias.extent(0) > 1 && bias.stride(0) != 1) ||
         bias.type != p.y.type)
       throw Error(
-          fmt::format("bias: {} in {} dimensions; it must have one dimension of {} contiguous {} elements, "
-                      "one for each filter",
+          fmt::format("bias: it is {} in {} dimensions, but must have one dimension of {} contiguous {} "
+                      "elements, one for each filter",
                       name(bias.type), bias.rank(), p.w.extents[0], name(p.y.type)));
     p.bias = bias.memory();
   }

@@ -132,7 +132,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
     throw Error("b_addresses: there must be group_ends or group_counts, since each group has an address");
   if (p.b_addresses && b.rank() != 2)
     throw Error(
-        fmt::format("b_addresses: B has {} dimensions; it must be one of the matrices, [k,n]", b.rank()));
+        fmt::format("b_addresses: B has {} dimensions, but must be one of the matrices, [k,n]", b.rank()));
   if (has_groups && (a.rank() != 2 || d.rank() != (grouped_rows ? 2 : 3)))
     throw Error(
         fmt::format("{}: A, B and D have {}, {} and {} dimensions; they must have 2, 3 and 2 if rows are in "

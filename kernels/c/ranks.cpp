@@ -31,13 +31,14 @@ struct Matrix : Placed {
   }
   void check(int64_t rows, int64_t columns, bool fits, const char* rule) const {
     if (extent(0) != rows || extent(1) != columns)
-      throw Error(fmt::format("{}: {} x {}; it must be {} x {}", name, extent(0), extent(1), rows, columns));
+      throw Error(
+          fmt::format("{}: it is {} x {}, but must be {} x {}", name, extent(0), extent(1), rows, columns));
     if (!fits) throw Error(fmt::format("{}: {}; {}", name, ptxbuilder::name(type), rule));
   }
 };
 
 void check_ranks(int ranks) {
-  if (ranks < 2) throw Error(fmt::format("ranks: {}; there must be at least 2", ranks));
+  if (ranks < 2) throw Error(fmt::format("ranks is {}, but must be at least 2", ranks));
 }
 
 template <class Call>
@@ -58,9 +59,9 @@ RankedCall read_ranked(const ptxb_ranked& given_ranked, bool with_memory, int gp
   const ptxb_ranked r = grown(given_ranked, PTXB_RANKED_INIT, kFirst, "ptxb_ranked", "PTXB_RANKED_INIT");
   check_ranks(r.ranks);
   for (const int32_t reserved : {r.reserved, r.reserved_too})
-    if (reserved != 0) throw Error(fmt::format("reserved: {}; it must be 0", reserved));
+    if (reserved != 0) throw Error(fmt::format("reserved is {}, but must be 0", reserved));
   if (r.scatters < 0 || r.scatters > 2)
-    throw Error(fmt::format("scatters: {}; it must be 0, 1 or 2", r.scatters));
+    throw Error(fmt::format("scatters is {}, but must be 0, 1 or 2", r.scatters));
   const Matrix a("A", r.a, gpu), b("B", r.b, gpu, true), d("D", r.d, gpu);
   RankedCall call;
   call.form = std::array{RankedForm::all_gather, RankedForm::reduce_scatter,
@@ -119,7 +120,7 @@ RankedTokensCall read_ranked_tokens(const ptxb_ranked_tokens& given_tokens, bool
       grown(given_tokens, PTXB_RANKED_TOKENS_INIT, kFirst, "ptxb_ranked_tokens", "PTXB_RANKED_TOKENS_INIT");
   check_ranks(r.ranks);
   if (r.combines != 0 && r.combines != 1)
-    throw Error(fmt::format("combines: {}; it must be 0 or 1", r.combines));
+    throw Error(fmt::format("combines is {}, but must be 0 or 1", r.combines));
   const Matrix sorted("sorted", r.sorted, gpu), grouped("grouped", r.grouped, gpu),
       splits("splits", r.splits, gpu);
   RankedTokensCall call;
@@ -128,8 +129,8 @@ RankedTokensCall read_ranked_tokens(const ptxb_ranked_tokens& given_tokens, bool
   kernels::RankedTokensArguments& p = call.arguments;
   if (grouped.extent(0) % r.ranks != 0)
     throw Error(
-        fmt::format("grouped: {} rows; their number must be a multiple of the {} ranks, since it has room "
-                    "for as many rows of each",
+        fmt::format("grouped: it has {} rows, but their number must be a multiple of the {} ranks, since it "
+                    "has room for the same number of rows of each",
                     grouped.extent(0), r.ranks));
   p.rank = r.rank, p.multiprocessors = r.multiprocessors;
   p.experts = splits.extent(1), p.rows = sorted.extent(0), p.most_rows = grouped.extent(0) / r.ranks;

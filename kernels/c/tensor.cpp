@@ -34,7 +34,8 @@ runtime::View elements_that_fit(const char* name, const ptxb_tensor* tensor, DTy
   if (t.type != type || t.rank() > kMostRank || !fits(t)) {
     std::string shape;
     for (size_t i = 0; i < t.rank(); ++i) shape += fmt::format("{}{}", i > 0 ? "," : "", t.extent(i));
-    throw Error(fmt::format("{}: [{}] of {}; it must be {}", name, shape, ptxbuilder::name(t.type), rule));
+    throw Error(
+        fmt::format("{}: it is [{}] of {}, but must be {}", name, shape, ptxbuilder::name(t.type), rule));
   }
   if (has_gaps(t)) throw Error(fmt::format("{}: it has gaps: make it contiguous", name));
   return t.memory();
@@ -92,8 +93,9 @@ Placed::Placed(const char* the_name, const ptxb_tensor* the_tensor, int gpu, siz
     throw Error(
         fmt::format("{}: its memory is on device {} of type {}, but the product's device is GPU {} (type 2)",
                     name, tensor.device.id, place, number));
-  if (tensor.ndim > static_cast<int32_t>(most_rank))  // checked before the shape is read
-    throw Error(fmt::format("{}: {} dimensions; there must be at most {}", name, tensor.ndim, most_rank));
+  if (tensor.ndim > static_cast<int32_t>(most_rank))  // before the shape is read
+    throw Error(
+        fmt::format("{}: it has {} dimensions, but must have at most {}", name, tensor.ndim, most_rank));
   if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape))
     throw Error(fmt::format("{}: {} dimensions, without a shape", name, tensor.ndim));
   for (size_t i = rank(); i-- > 0;)

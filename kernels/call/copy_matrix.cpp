@@ -42,10 +42,10 @@ void add_parameters(Parameters& p, int matrix) {
   };
   add("from", pointer, DType::u32, "where the matrix is, of any type");
   add("to", pointer, DType::u32, "where it is copied to");
-  add("from_row", scalar, DType::u64, "bytes from a row to the next");
-  add("to_row", scalar, DType::u64, "the same for the copy");
-  add("from_batch", scalar, DType::u64, "bytes from a batch to the next");
-  add("to_batch", scalar, DType::u64, "the same for the copy");
+  add("from_row", scalar, DType::u64, "bytes from one row to the next");
+  add("to_row", scalar, DType::u64, "bytes from one row of the copy to the next");
+  add("from_batch", scalar, DType::u64, "bytes from one batch to the next");
+  add("to_batch", scalar, DType::u64, "bytes from one batch of the copy to the next");
   add("rows", scalar, DType::u32, "rows of each batch");
   add("columns", scalar, DType::u32, "elements of a row, of the size that this kernel copies");
   add("batches", scalar, DType::u32, "matrices");
@@ -149,8 +149,8 @@ CopyLaunch MatrixCopier::launch_of(std::span<const MatrixCopy> copies, runtime::
   }
   if (count >= int64_t{1} << 31)
     throw Error(
-        fmt::format("copy of {} matrices, the first {} of {} x {}: {} blocks of {} x {}; at most 2^31 - 1 "
-                    "are copied at once",
+        fmt::format("copy of {} matrices, the first {} of {} x {}: there are {} blocks of {} x {}, but at "
+                    "most 2^31 - 1 can be copied at once",
                     copies.size(), copies.front().shape.batches, copies.front().shape.rows,
                     copies.front().shape.columns, count, kRows, kColumns));
   const int64_t resident = int64_t{kCtasPerSm} * multiprocessors_;

@@ -106,20 +106,19 @@ void check_memory(const char* operation, const Operand& x, Where where) {
     if (d.extent <= 1) continue;
     if (d.stride < x.columns && !d.overlaps)
       refuse(operation, x,
-             fmt::format("a {} stride of {} elements for rows of {}; it must be at least as long", d.word,
+             fmt::format("the {} stride is {} elements, but must be at least the {} of a row", d.word,
                          d.stride, x.columns),
              where);
     if (Wide{d.stride} * x.element_bytes() >= kStrideEnd)
-      refuse(
-          operation, x,
-          fmt::format("a {} stride of {} elements, {} B each; a tensor map holds less than 2^40 B: copy it "
-                      "closer together",
-                      d.word, d.stride, x.element_bytes()),
-          where);
+      refuse(operation, x,
+             fmt::format("the {} stride is {} elements of {} B, but a tensor map supports less than 2^40 B: "
+                         "copy the data closer together",
+                         d.word, d.stride, x.element_bytes()),
+             where);
   }
   if (x.memory.address % static_cast<uint64_t>(x.element_bytes()) != 0)
     refuse(operation, x,
-           fmt::format("the address {:#x} is not a multiple of an element's {} B", x.memory.address,
+           fmt::format("the address {:#x} must be a multiple of the {} B of an element", x.memory.address,
                        x.element_bytes()),
            where);
   if (extent_bytes(x) <= Wide{x.memory.bytes}) return;
@@ -129,7 +128,7 @@ void check_memory(const char* operation, const Operand& x, Where where) {
                                        d.stride)
                          : fmt::format(", {} {} with a stride of {}", d.extent, plural(d.word), d.stride);
   refuse(operation, x,
-         fmt::format("{}, take {} B, and the memory has {} B", lies, static_cast<uint64_t>(extent_bytes(x)),
+         fmt::format("{}, need {} B, but the memory has {} B", lies, static_cast<uint64_t>(extent_bytes(x)),
                      x.memory.bytes),
          where);
 }
@@ -137,8 +136,8 @@ void check_memory(const char* operation, const Operand& x, Where where) {
 void check_row(const char* operation, const Operand& x, Where where) {
   if (x.memory.address % static_cast<uint64_t>(x.element_bytes()) != 0 ||
       extent_bytes(x) > Wide{x.memory.bytes})
-    throw Error(where, fmt::format("{}: {} of {} B at {:#x}; it has {} {}, at a multiple of {} B", operation,
-                                   x.name, x.memory.bytes, x.memory.address,
+    throw Error(where, fmt::format("{}: {} has {} B at {:#x}, but must have {} {}, at a multiple of {} B",
+                                   operation, x.name, x.memory.bytes, x.memory.address,
                                    static_cast<uint64_t>(extent_bytes(x) / x.element_bytes()), name(x.type),
                                    x.element_bytes()));
 }
@@ -164,7 +163,7 @@ void check_no_self_overlap(const char* operation, const Operand& x, Where where)
           lies += lies.empty() ? fmt::format("{} {} of {}", one.extent, plural(one.word), x.columns)
                                : fmt::format(" in {} {}", one.extent, plural(one.word));
       refuse(operation, x,
-             fmt::format("{} elements makes {} overlap, which are written", strides_text(x), lies), where);
+             fmt::format("with {} elements, {} overlap, but they are written", strides_text(x), lies), where);
     }
     width += Wide{d.stride} * (d.extent - 1);
   }
@@ -186,7 +185,7 @@ void check_workspace(const char* operation, runtime::View given, size_t bytes,
     throw Error(
         where,
         fmt::format("{0}: this call needs a workspace of {1} B at a multiple of {2}, as workspace_bytes() "
-                    "returns (ptxb_{0}_workspace() in C), and is given {3} B at {4:#x}",
+                    "returns (ptxb_{0}_workspace() in C), but {3} B at {4:#x} were given",
                     operation, bytes, kTma, given.bytes, given.address));
   const Operand taken = one_row("workspace", DType::u8, {given.address, bytes}, static_cast<int64_t>(bytes));
   for (const Operand* other : others)

@@ -86,7 +86,7 @@ runtime::LoadedKernel& PixelPacker::kernel(const PackedPixels& copy) {
 
 void PixelPacker::operator()(const PackedPixels& copy, runtime::Stream stream) {
   if (copy.pixels() >= int64_t{1} << 31)
-    throw Error(fmt::format("copy of {} pixels; at most 2^31 - 1 are copied at once", copy.pixels()));
+    throw Error(fmt::format("copy of {} pixels: at most 2^31 - 1 can be copied at once", copy.pixels()));
   const auto number = [](int64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
   const auto stride = [](int64_t value) { return runtime::scalar(static_cast<uint64_t>(value)); };
   const int64_t blocks = (copy.pixels() + kPackingThreads - 1) / kPackingThreads;

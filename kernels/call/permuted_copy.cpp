@@ -355,8 +355,8 @@ PermutedCopyForm form_of(const PermutedCopy& copy) {
   Modes modes = copy.modes;
   fold(modes);
   if (modes.size() > PermutedCopyForm::kMost)
-    throw Error(fmt::format("copy of a tensor of {} modes that do not fold; it has {} at most", modes.size(),
-                            PermutedCopyForm::kMost));
+    throw Error(fmt::format("copy of a tensor: it has {} modes that do not fold, but may have at most {}",
+                            modes.size(), PermutedCopyForm::kMost));
   if (modes.empty()) modes.push_back({1, 0, 0});
   PermutedCopyForm form{copy.from, copy.to, copy.element_bytes};
   const auto least = [&](int64_t Mode::*side) { return std::ranges::min_element(modes, {}, side); };
@@ -469,7 +469,8 @@ void PermutedCopier::operator()(const PermutedCopyForm& form, runtime::Stream st
   const int64_t across = blocks_of(form.columns, form.block_columns),
                 count = blocks_of(form.rows, form.block_rows) * across;
   if (count >= int64_t{1} << 31)
-    throw Error(fmt::format("copy of a tensor in {} blocks; less than 2^31 are taken at once", count));
+    throw Error(
+        fmt::format("copy of a tensor: it has {} blocks, but less than 2^31 can be copied at once", count));
   std::vector<runtime::Argument> arguments = {runtime::pointer(form.from, type),
                                               runtime::pointer(form.to, type)};
   const auto number = [&](int64_t value) {

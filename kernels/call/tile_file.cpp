@@ -66,8 +66,8 @@ void TileFile::read() {
   is_read_ = true;
   std::error_code none;
   if (path_.empty() || !std::filesystem::exists(path_, none)) return;
-  if (!std::filesystem::is_regular_file(path_, none)) {  // opening a pipe would wait for a writer
-    warn("it is not a regular file: measured tiles are kept only in this process");
+  if (!std::filesystem::is_regular_file(path_, none)) {  // opening a pipe would wait for its writer
+    warn("it is not a regular file, so measured tiles are kept only in this process");
     path_.clear();
     return;
   }
@@ -79,10 +79,10 @@ void TileFile::read() {
     if (is_line(line))
       tiles_[line.substr(0, line.rfind(' '))] = line.substr(line.rfind(' ') + 1);
     else
-      warn(fmt::format("line {} is not understood and is skipped: '{}'; remove the file, or that line",
-                       number, printable(line.substr(0, 100))));
+      warn(fmt::format("line {} cannot be parsed and is skipped: '{}'; remove the file or that line", number,
+                       printable(line.substr(0, 100))));
   }
-  if (file.bad() || !file.eof()) warn("it cannot be read: calls are measured anew");
+  if (file.bad() || !file.eof()) warn("it cannot be read, so calls are measured again");
 }
 
 void TileFile::pass_over(const std::string& call, const std::string& why) {
@@ -104,7 +104,7 @@ void TileFile::keep(const std::string& call, const std::string& tile) {
   const bool written =
       file >= 0 && ::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   if (!written)
-    warn(fmt::format("it cannot be written ({}): measured tiles are kept only in this process",
+    warn(fmt::format("it cannot be written ({}), so measured tiles are kept only in this process",
                      std::strerror(errno)));
   if (file >= 0) ::close(file);
 }

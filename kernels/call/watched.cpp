@@ -18,9 +18,9 @@ WatchedKernels::WatchedKernels() {
   const auto read = std::from_chars(words.data(), words.data() + words.size(), limit);
   if (read.ec != std::errc{} || read.ptr != words.data() + words.size() || limit < 1 ||
       limit > report_format::kMostMilliseconds)
-    throw Error(
-        fmt::format("PTXBUILDER_WATCHDOG is '{}'; it must be a limit of 1 to {} ms for each wait of a kernel",
-                    words, report_format::kMostMilliseconds));
+    throw Error(fmt::format(
+        "PTXBUILDER_WATCHDOG is '{}', but must be a limit of 1 to {} ms for each wait of a kernel", words,
+        report_format::kMostMilliseconds));
   scope_.emplace(limit);
 }
 

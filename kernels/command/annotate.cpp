@@ -20,7 +20,8 @@ void add_annotate(std::vector<Command>& commands, const Arguments& top) {
         app.option("--ncu", words->annotate.ncu,
                    "samples: what `ncu --page source --print-source sass --csv` printed")
             .shown_as("FILE.csv");
-        app.option("--source", words->annotate.folder, "the folder of the C++ files; else the working folder")
+        app.option("--source", words->annotate.folder,
+                   "the folder of the C++ files; by default the working folder")
             .shown_as("DIR");
         add_nvdisasm_option(app, *words);
         add_compile_options(app, *words);

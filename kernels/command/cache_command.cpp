@@ -21,7 +21,7 @@ void check_folder(const std::string& path) {
   std::error_code none;
   if (std::filesystem::exists(path, none) && !std::filesystem::is_directory(path, none))
     throw Error(fmt::format(
-        "{}: is not a folder, so it cannot be a cache of PTX and cubins: name a folder with --cache-dir",
+        "{}: it is not a folder, so it cannot be a cache of PTX and cubins: name a folder with --cache-dir",
         path));
 }
 
@@ -48,10 +48,10 @@ int run(const Options& o) {
 }
 
 Command add(const Arguments& ptxb) {
-  const Arguments app = ptxb.command("cache", "where PTX and cubins are kept, and how many");
+  const Arguments app = ptxb.command("cache", "show where PTX and cubins are cached, and how many there are");
   auto o = std::make_shared<Options>();
   app.flag("--clear", o->clear, "remove them all");
-  app.flag("--verify", o->verify, "check each, and remove damaged ones");
+  app.flag("--verify", o->verify, "check each entry, and remove damaged ones");
   app.option("--cache-dir", o->cache.directory, "another folder").shown_as("DIR");
   app.flag("--json", o->json, "as JSON");
   return {app, [o] { return run(*o); }};

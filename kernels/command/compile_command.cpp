@@ -59,10 +59,10 @@ int run(Options o) {
 }
 
 const char* const help =
-    R"(A kernel's sidecar is NAME.json where the module has one kernel, else NAME.KERNEL.json for each. It holds what
-the module says: threads by nvvm.reqntid or nvvm.maxntid, cluster by nvvm.cluster_dim, shared variables, and numbers
+    R"(A kernel's sidecar is NAME.json if the module has one kernel, and otherwise NAME.KERNEL.json for each. It holds what
+the module specifies: threads by nvvm.reqntid or nvvm.maxntid, cluster by nvvm.cluster_dim, shared variables, and numbers
 and pointers (of u8) by the arguments' names or arg0, arg1, ...; or what ptxbuilder's Kernel left in the function's
-metadata !ptxbuilder.signature. Where that does not say all that a launch needs, no sidecar is written, and a note on
+metadata !ptxbuilder.signature. If that is not all that a launch needs, no sidecar is written, and a note on
 standard error, or "no_sidecar" in the JSON, says why.
 )";
 
@@ -75,21 +75,22 @@ Command add(const Arguments& ptxb) {
       .shown_as("FILE.ll|FILE.bc|-");
   app.option("-o,--output", o->folder, "the folder for NAME.ptx, NAME.cubin and sidecars").shown_as("DIR");
   app.option("--target", o->module.target,
-             "the target; unless given, that of the module's functions, else sm_90a or the target that its "
+             "the target; by default that of the module's functions, or else sm_90a or the target that its "
              "instructions need")
       .shown_as("SM");
   app.option("--ptx-version", o->module.ptx_version,
-             "ten times the .version; unless given, the least version that target and inline asm need")
+             "ten times the .version; by default the lowest version that the target and inline asm need")
       .from(63, 999)
       .shown_as("N");
   app.option("--libdevice", o->module.libdevice,
-             "the bitcode of __nv_expf and the like; searched for unless given")
+             "the bitcode of __nv_expf and similar functions; by default searched for")
       .shown_as("FILE");
   add_waive(app, o->waived);
-  app.flag("--ptx", o->ptx_alone, "only PTX, without ptxas");
-  app.option("--ptxas", o->compiler.ptxas, "the ptxas to use; else the one in PATH, CUDA_PATH or /usr/local")
+  app.flag("--ptx", o->ptx_alone, "write only PTX, without calling ptxas");
+  app.option("--ptxas", o->compiler.ptxas,
+             "the ptxas to use; by default the one in PATH, CUDA_PATH or /usr/local")
       .shown_as("FILE");
-  app.flag("--no-cache", o->no_cache, "assemble again, and keep nothing");
+  app.flag("--no-cache", o->no_cache, "assemble again, and do not use the cache");
   app.option("--cache-dir", o->compiler.cache_options.directory, "where cubins are kept").shown_as("DIR");
   app.flag("--json", o->json, "print one JSON object");
   app.footer(help);

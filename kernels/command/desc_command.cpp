@@ -47,8 +47,7 @@ int decode(const Words& w, bool major_given) {
   auto [end, failed] =
       std::from_chars(digits.data(), digits.data() + digits.size(), bits, hexadecimal ? 16 : 10);
   if (failed != std::errc() || end != digits.data() + digits.size() || digits.empty())
-    throw UsageError(
-        fmt::format("desc: '{}' is not a number of 64 bits, such as 0x4000004000010000", w.bits));
+    throw UsageError(fmt::format("desc: '{}' must be a 64-bit number, such as 0x4000004000010000", w.bits));
   MatrixDescriptor d = MatrixDescriptor::decode(bits, Where{});
   if (w.json) {
     Json json = to_json(d);
@@ -68,7 +67,7 @@ std::pair<int, int> extents(const std::string& tile) {
   bool x = first.ec == std::errc() && first.ptr != end && *first.ptr == 'x';
   auto second = x ? std::from_chars(first.ptr + 1, end, k) : first;
   if (!x || second.ec != std::errc() || second.ptr != end || mn > 1 << 16 || k > 1 << 16)
-    throw UsageError(fmt::format("desc: --tile '{}' is not MNxK in elements, such as 128x64", tile));
+    throw UsageError(fmt::format("desc: --tile '{}' must be MNxK in elements, such as 128x64", tile));
   return {mn, k};
 }
 
@@ -109,7 +108,8 @@ Command add(const Arguments& ptxb) {
   const Arguments app =
       ptxb.command("desc", "make or explain wgmma's descriptor of a matrix in shared memory");
   auto words = std::make_shared<Words>();
-  const Option bits = app.option("descriptor", words->bits, "64 bits to explain, such as 0x4000004000010000");
+  const Option bits =
+      app.option("descriptor", words->bits, "the 64-bit number to explain, such as 0x4000004000010000");
   const Option tile = app.option("--tile", words->tile, "the matrix, MNxK elements, such as 128x64");
   bits.excludes(tile);
   app.option("--dtype", words->dtype, "f16, bf16, tf32, e4m3, e5m2, s8 or u8").with_default();
@@ -119,14 +119,15 @@ Command add(const Arguments& ptxb) {
       .among({"128", "64", "32", "none"})
       .with_default();
   app.option("--order", words->order,
-             "the dimension along which the next swizzle atom is; mn unless mn is contiguous")
+             "the dimension along which the next swizzle atom follows; mn unless mn is contiguous")
       .among({"mn", "k"});
-  app.option("--address", words->address, "the address of its first byte in shared memory").with_default();
+  app.option("--address", words->address, "the address of the matrix's first byte in shared memory")
+      .with_default();
   app.flag("--json", words->json, "as JSON");
   return {app, [words, bits, tile, major] {
             if (bits.given()) return decode(*words, major.given());
             if (tile.given()) return make(*words);
-            throw UsageError("desc: give a descriptor to explain, or --tile and its type and layout");
+            throw UsageError("desc: pass a descriptor to explain, or --tile with its type and layout");
           }};
 }
 

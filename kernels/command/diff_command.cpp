@@ -69,7 +69,7 @@ Comparison compare_codes(const Source& a, const std::string& kernel_a, const Sou
 }
 
 void write_page(const std::string& path, const std::string& page) {
-  if (page.empty()) throw Error("--html shows PTX, and this file is machine code");
+  if (page.empty()) throw Error("--html shows PTX, but this file is machine code");
   std::ofstream file(path);
   if (!(file << page << std::flush)) throw Error(fmt::format("{}: it cannot be written", path));
 }
@@ -231,15 +231,15 @@ class Folders {
 
 // Returns 0 if there are no differences in meaning, 1 if there are, and 2 if there was an error.
 int diff(const Options& o) {
-  if (o.a == "-" && o.b == "-") throw Error("standard input, -, can be only one of the two");
+  if (o.a == "-" && o.b == "-") throw Error("only one of the two can be standard input, -");
   const bool folder_a = fs::is_directory(o.a), folder_b = fs::is_directory(o.b);
   if (folder_a && folder_b) {
-    if (o.telling.page) throw Error("--html shows two kernels, and these are folders");
-    if (!o.kernel_b.empty()) throw Error("--kernel-b names a kernel of B, and these are folders");
+    if (o.telling.page) throw Error("--html shows two kernels, but these are folders");
+    if (!o.kernel_b.empty()) throw Error("--kernel-b names a kernel of B, but these are folders");
     return Folders(o).diff();
   }
   if (folder_a || folder_b)
-    throw Error(fmt::format("{} is a folder and {} is not: give two folders, or two files",
+    throw Error(fmt::format("{} is a folder, but {} is not: pass two folders or two files",
                             folder_a ? o.a : o.b, folder_a ? o.b : o.a));
   return diff_kernels(o);
 }
@@ -260,16 +260,16 @@ Command add(const Arguments& ptxb) {
   auto o = std::make_shared<Options>();
   app.option("a", o->a, std::string(ptx_source_help) + "; or a folder of such files").required();
   app.option("b", o->b, "the same").required();
-  app.option("--kernel", o->kernel_a, "the kernel of files that have several").shown_as("NAME");
+  app.option("--kernel", o->kernel_a, "the kernel to compare, if the files have several").shown_as("NAME");
   app.option("--kernel-b", o->kernel_b, "the kernel of B, if its name differs").shown_as("NAME");
-  app.flag("--all", o->telling.all,
-           "print each difference, even if there are many of one kind or in one region, which are otherwise "
-           "counted");
-  app.flag("--counts", o->telling.counts, "print how often each mnemonic occurs in each region as well");
+  app.flag(
+      "--all", o->telling.all,
+      "print each difference, even if many are of one kind or in one region; by default these are counted");
+  app.flag("--counts", o->telling.counts, "also print how often each mnemonic occurs in each region");
   app.flag("--sass", o->sass,
            "compare machine code: PTX is assembled by ptxas; cubins are always compared in this way");
   app.option("--nvdisasm", o->nvdisasm,
-             "the disassembler; else the one in PATH, CUDA_PATH, /usr/local or Python's packages")
+             "the disassembler; by default the one in PATH, CUDA_PATH, /usr/local or Python's packages")
       .shown_as("FILE");
   app.option("--html", o->page, "write a page that shows both").shown_as("FILE");
   app.flag("--json", o->json, "as JSON");

@@ -16,7 +16,7 @@ void add_emit(std::vector<Command>& commands, const Arguments& top) {
         add_emit_option(app, *words);
         add_keep_option(app, *words);
         app.flag("--sass", words->options.sass,
-                 "SASS as well: NAME.sass in the folder, or printed without one");
+                 "also write SASS: NAME.sass in the folder, or to standard output without one");
         add_nvdisasm_option(app, *words);
         app.check([words] {
           const ExecuteOptions& o = words->options;

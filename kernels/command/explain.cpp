@@ -101,15 +101,15 @@ int explain(const std::string& source, const ExplainOptions& o) {
 
 Command explain_command(const Arguments& top, const PtxReader& reader) {
   const Arguments app =
-      top.command("explain", "show who does what in a kernel's PTX: roles, barriers, loops");
+      top.command("explain", "show which roles, barriers and loops a kernel's PTX has, and what they do");
   auto o = std::make_shared<ExplainOptions>();
   app.option("from", o->words, reader.help);
-  app.option("--kernel", o->kernel, "the kernel of a file that has several").shown_as("NAME");
+  app.option("--kernel", o->kernel, "the kernel to show, if the file has several").shown_as("NAME");
   app.option("--html", o->page, "write a page that shows it").shown_as("FILE");
   app.flag("--json", o->json, "as JSON, including properties that the kernel does not have");
   app.footer("Exit code 0, or 2 for an error.");
   return {app, [o, reader] {
-            return run_on_ptx("explain what? Name a PTX file or a kernel", o->words, o->kernel, reader,
+            return run_on_ptx("explain: pass a PTX file or a kernel", o->words, o->kernel, reader,
                               [&](const std::string& ptx) { return explain(ptx, *o); });
           }};
 }

@@ -57,19 +57,20 @@ int run(const Words& w) {
 
 command::Command add(const command::Arguments& ptxb) {
   const command::Arguments app = ptxb.command(
-      "explain-choice", "show why a matrix product gets its tile: the model's terms, and the runners-up");
+      "explain-choice",
+      "show why a matrix product gets its tile: the terms of the model, and the next best tiles");
   auto words = std::make_shared<Words>();
   Words& w = *words;
   add_product(app, w.product);
-  app.option("--top", w.top, "how many of the model's first tiles are shown").from(1, 100).with_default();
+  app.option("--top", w.top, "number of the model's best tiles that are shown").from(1, 100).with_default();
   app.option("--multiprocessors", w.multiprocessors,
-             "SMs that the model assumes; with --measure, those of the GPU")
+             "number of SMs that the model assumes; with --measure, that of the GPU")
       .from(1, 1024)
       .with_default();
   app.option("--tuned-file", w.tuned_file,
              "a file that MatmulOptions::tune wrote to ~/.cache/ptxbuilder/matmul, from which the product's "
              "tile is chosen");
-  app.flag("--measure", w.measure, "on a GPU, print the measured times too");
+  app.flag("--measure", w.measure, "also print measured times, on a GPU");
   app.flag("--json", w.json, "as JSON");
   return {app, [words] { return run(*words); }};
 }

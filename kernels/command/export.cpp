@@ -54,7 +54,7 @@ Configuration configuration(const Fields& base, const std::string& text) {
   for (const std::string& setting : parts_of(words.substr(0, at), ", ")) {
     const size_t equals = setting.find('=');
     if (equals == std::string::npos)
-      throw UsageError(fmt::format("--config \"{}\": '{}' is not FIELD=VALUE", text, setting));
+      throw UsageError(fmt::format("--config \"{}\": '{}' must be FIELD=VALUE", text, setting));
     c.fields.set(setting.substr(0, equals), setting.substr(equals + 1));
   }
   return c;
@@ -67,11 +67,11 @@ std::vector<uint64_t> size_of_shape(const std::string& text, size_t axes) {
     uint64_t extent = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), extent);
     if (error != std::errc() || end != word.data() + word.size() || extent == 0 || extent > INT32_MAX)
-      throw UsageError(fmt::format("--shapes: '{}' in '{}' is not a number from 1 to 2^31 - 1", word, text));
+      throw UsageError(fmt::format("--shapes: '{}' in '{}' must be a number from 1 to 2^31 - 1", word, text));
     size.push_back(extent);
   }
   if (size.size() != axes)
-    throw UsageError(fmt::format("--shapes: '{}' has {} numbers, and a shape of this kernel has {}", text,
+    throw UsageError(fmt::format("--shapes: '{}' has {} numbers, but a shape of this kernel has {}", text,
                                  size.size(), axes));
   return size;
 }
@@ -186,7 +186,7 @@ class Exporter {
       export_.shapes.push_back({size, static_cast<size_t>(place), caution});
     }
     if (export_.shapes.empty())
-      throw UsageError(fmt::format("--shapes: '{}' names no shape", options_.shapes));
+      throw UsageError(fmt::format("--shapes: '{}' does not name any shape", options_.shapes));
   }
 
   // Throws Error if the choice for a shape overrides a field that the command line set.
@@ -195,8 +195,8 @@ class Exporter {
       const Field &given = fields_.all()[i], &taken = chosen.all()[i];
       if (options_.given.contains(given.name) && given.value != taken.value)
         throw UsageError(
-            fmt::format("--{} {}: --shapes chooses this field, and for {} its value is {}: leave one of the "
-                        "two options out",
+            fmt::format("--{} {}: --shapes chooses this field, and for {} its value is {}: pass only one of "
+                        "the two options",
                         given.name, given.text(), shape, taken.text()));
     }
   }
@@ -222,7 +222,7 @@ int run(const Family& family, const Fields& fields, const ExportOptions& o) {
   const ExportedFiles made = export_to_c(e);
   std::error_code problem;
   fs::create_directories(o.folder, problem);
-  if (problem) throw Error(fmt::format("{}: the folder cannot be made: {}", o.folder, problem.message()));
+  if (problem) throw Error(fmt::format("{}: the folder cannot be created: {}", o.folder, problem.message()));
   const std::string path = (fs::path(o.folder) / e.name).string();
   const std::vector<std::string> files = {write(path + ".h", made.header), write(path + ".c", made.source)};
   if (!o.json) {
@@ -257,7 +257,7 @@ Examples:
 
 void add_options(const Arguments& kernel, const Family& family, ExportOptions& o) {
   kernel.option("-o,--output", o.folder, "the folder of NAME.h and NAME.c").shown_as("DIR").required();
-  kernel.option("--name", o.name, "the name of the files and functions; the kernel's unless given")
+  kernel.option("--name", o.name, "the name of the files and functions; by default the kernel's name")
       .shown_as("NAME");
   const Option configurations =
       kernel.option("--config", o.configurations, "fields and a condition; may be repeated").shown_as("TEXT");
@@ -266,7 +266,7 @@ void add_options(const Arguments& kernel, const Family& family, ExportOptions& o
     kernel
         .option("--shapes", o.shapes,
                 fmt::format("sizes such as {}, or a file of them: each gets the configuration that suits it, "
-                            "and a launch uses that of the nearest",
+                            "and a launch uses that of the nearest size",
                             form))
         .check([form](const std::string& words) { return complaint_of_shapes(words, form); })
         .shown_as("LIST|FILE")
@@ -278,9 +278,10 @@ void add_options(const Arguments& kernel, const Family& family, ExportOptions& o
       .excludes(ptx);
   add_waive(kernel, o.waived);
   kernel
-      .option("--ptxas", o.compiler.ptxas, "the ptxas to use; else the one in PATH, CUDA_PATH or /usr/local")
+      .option("--ptxas", o.compiler.ptxas,
+              "the ptxas to use; by default the one in PATH, CUDA_PATH or /usr/local")
       .shown_as("FILE");
-  kernel.flag("--no-cache", o.no_cache, "compile again, and keep nothing");
+  kernel.flag("--no-cache", o.no_cache, "compile again, and do not use the cache");
   kernel.option("--cache-dir", o.compiler.cache_options.directory, "where PTX and cubins are kept")
       .shown_as("DIR");
   kernel.flag("--json", o.json, "print one JSON object");
@@ -292,7 +293,7 @@ void add_options(const Arguments& kernel, const Family& family, ExportOptions& o
 void add_export(std::vector<Command>& commands, const Arguments& top) {
   auto o = std::make_shared<ExportOptions>();
   add_kernel_command(
-      commands, top, "export", "write a kernel as C that loads and launches it",
+      commands, top, "export", "write a kernel as C code that loads and launches it",
       [o](const Arguments& kernel, const Family& family) { add_options(kernel, family, *o); },
       [o](const ChosenKernel& chosen) {
         o->given.insert(chosen.given.begin(), chosen.given.end());

@@ -245,14 +245,15 @@ Command add(const Arguments& ptxb) {
              "describe one instruction: a short name, a mnemonic such as tanh.approx.f32, or PTX text such "
              "as 'bra.uni L;'");
   app.option("--find", o->text,
-             "those with TEXT in the mnemonic or the short name; if there are none, those with each word of "
-             "TEXT there or in the title of their section")
+             "the instructions with TEXT in the mnemonic or the short name; if there are none, those with "
+             "each word of TEXT there or in the title of their section")
       .shown_as("TEXT");
-  app.option("--family", o->family, "those that begin with these words, such as mbarrier or cp.async.bulk")
+  app.option("--family", o->family,
+             "the instructions that begin with these words, such as mbarrier or cp.async.bulk")
       .shown_as("WORD");
-  app.option("--sm", o->target, "those that run on a target, such as sm_90a").shown_as("SM");
+  app.option("--sm", o->target, "the instructions that run on a target, such as sm_90a").shown_as("SM");
   app.flag("--json", o->json,
-           "with operands, section, example, and whether the emulator executes them, as JSON");
+           "print operands, section, example, and whether the emulator executes them, as JSON");
   return {app, [o] { return run(*o); }};
 }
 

@@ -83,7 +83,7 @@ LayoutGrid drawing(const Options& o, const LayoutValue& value) {
   if (o.tile.empty()) return of_all_entries(value, grid_of);
   LayoutValue tile = evaluate_layout(o.tile);
   const IntTuple* shape = std::get_if<IntTuple>(&tile);
-  if (!shape || rank(*shape) != 2) throw Error(fmt::format("--tile takes (rows,columns), not {}", o.tile));
+  if (!shape || rank(*shape) != 2) throw Error(fmt::format("--tile must be (rows,columns), not {}", o.tile));
   const Layout* layout = std::get_if<Layout>(&value);
   if (!layout) throw Error(fmt::format("{} is not a thread-value layout", to_string(value)));
   return thread_value_grid(*layout, size((*shape)[0]), size((*shape)[1]));
@@ -119,18 +119,18 @@ Command add(const Arguments& ptxb) {
   const Arguments app = ptxb.command("layout", "evaluates CuTe's layout algebra and draws layouts");
   auto o = std::make_shared<Options>();
   const Option expression = app.option("expression", o->expression, "as composition((4,8):(8,1), 8:2)");
-  app.flag("--table", o->table, "the grid of offsets: mode 0 down, the others right");
-  app.flag("--json", o->json, "shape, stride and f(0) to f(size - 1), or the value, as JSON");
-  app.option(
-      "--tile", o->tile,
-      "(rows,columns): read the layout as (thread, value) -> place in this tile, and draw who holds what");
+  app.flag("--table", o->table, "show the grid of offsets: mode 0 runs down, the others to the right");
+  app.flag("--json", o->json, "print shape, stride and f(0) to f(size - 1), or the value, as JSON");
+  app.option("--tile", o->tile,
+             "(rows,columns): read the layout as (thread, value) -> place in this tile, and draw which "
+             "thread holds which value");
   app.option("--svg", o->svg, "draw into this file");
   app.option("--latex", o->latex, "draw into this file, with TikZ");
-  const Option batch =
-      app.flag("--batch", o->batch, "one expression a line of the input, one line of JSON each");
+  const Option batch = app.flag(
+      "--batch", o->batch, "read one expression per line of the input, and print one line of JSON for each");
   expression.excludes(batch);
   app.check([expression, batch] {
-    return expression.given() || batch.given() ? "" : "expression or --batch is required";
+    return expression.given() || batch.given() ? "" : "pass an expression or --batch";
   });
   app.footer(function_list());
   return {app, [o] { return run(*o); }};

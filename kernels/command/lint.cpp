@@ -181,28 +181,28 @@ int lint_kernels(const std::string& source, const LintOptions& o) {
 }  // namespace
 
 Command lint_command(const Arguments& top, const PtxReader& reader) {
-  const Arguments app = top.command("lint", "find what is wrong with a kernel's PTX, without running it");
+  const Arguments app = top.command("lint", "find mistakes in a kernel's PTX, without running it");
   auto o = std::make_shared<LintOptions>();
   app.option("from", o->words, reader.help);
-  app.option("--kernel", o->kernel, "the kernel of a file that has several; else all of them")
+  app.option("--kernel", o->kernel, "the kernel to check, if the file has several; by default all of them")
       .shown_as("NAME");
   app.option("--allow", o->allowed, "rules to leave out").shown_as("RULE,...");
   app.flag("--rules", o->rules, "only list the rules");
   app.option("--launch", o->launch,
-             "the launch whose tensor maps are compared with the descriptors; else a sidecar's")
+             "the launch whose tensor maps are compared with the descriptors; by default a sidecar's")
       .shown_as("FILE.json");
   app.flag("--undecided", o->undecided, "also report what the rules skipped, and why");
   app.flag("--json", o->json, "as JSON");
-  app.flag("--sarif", o->sarif, "as SARIF 2.1.0, which editors and code hosts show next to the lines");
-  app.flag("--prove", o->prove, "prove for all schedules that the protocol of mbarriers and copies holds");
+  app.flag("--sarif", o->sarif, "print SARIF 2.1.0, which editors and code hosts show next to the lines");
+  app.flag("--prove", o->prove, "prove that the protocol of mbarriers and copies holds for all schedules");
   app.footer(
       "Exit code 0: nothing was found, or only advice; 1: something was found; 2: an error; 3: nothing was "
       "found, but it is not decided: a rule gave up because the kernel is too large for it, or with "
-      "--undecided skipped something that it does not know. With --prove 0: all kernels are proved; 1: one "
-      "is refuted; 3: one is undecided, or does not wait for an mbarrier.");
+      "--undecided skipped something unknown. With --prove 0: all kernels are proved; 1: one is refuted; 3: "
+      "one is undecided, or does not wait for an mbarrier.");
   return {app, [o, reader] {
             if (o->rules) return with_errors_as_2(list_rules);
-            return run_on_ptx("lint what? Name a PTX file or a kernel, or say --rules", o->words, "", reader,
+            return run_on_ptx("lint: pass a PTX file or a kernel, or --rules", o->words, "", reader,
                               [&](const std::string& ptx) { return lint_kernels(ptx, *o); });
           }};
 }

@@ -61,12 +61,11 @@ int kernel_main(int argc, char** argv) {
   const Family& family = families().front();
   if (!words.empty() && !words[0].starts_with("-"))
     return commands_main({executable, family.summary, false}, words);
-  return run_line(
-      family,
-      fmt::format("Commands, each with --help, come first: {} run, bench, profile, emit, report, prove, "
-                  "annotate, explain, lint, tune, export, list.",
-                  executable),
-      {compare_edited, prove_family}, words);
+  return run_line(family,
+                  fmt::format("Commands, each with --help, the most important first: {} run, bench, profile, "
+                              "emit, report, prove, annotate, explain, lint, tune, export, list.",
+                              executable),
+                  {compare_edited, prove_family}, words);
 }
 
 int ptxb_main(int argc, char** argv) {

@@ -42,12 +42,12 @@ void check_name(const std::string& name) {
   const auto is_part = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); };
   if (name.empty() || !is_letter(name[0]) || !std::all_of(name.begin(), name.end(), is_part))
     throw UsageError(
-        fmt::format("'{}' is not a name of a kernel: a name has letters, digits and _, and does not begin "
-                    "with a digit; the folder of that name is made in the working folder",
+        fmt::format("'{}' cannot be the name of a kernel: a name has letters, digits and _, and does not "
+                    "begin with a digit; a folder of that name is made in the working folder",
                     name));
   if (std::find(std::begin(kTargetsOfCMake), std::end(kTargetsOfCMake), name) != std::end(kTargetsOfCMake))
     throw UsageError(fmt::format(
-        "'{}' is a target of CMake's own and cannot be the name of a kernel: choose another name", name));
+        "'{}' is one of CMake's own targets and cannot be the name of a kernel: choose another name", name));
 }
 
 // Returns a word, quoted for the shell.
@@ -103,9 +103,10 @@ int run(const Options& o) {
   check_name(o.name);
   std::error_code failure;
   if (fs::exists(fs::symlink_status(o.name, failure)))
-    throw Error(fmt::format("{}: already exists, and nothing is overwritten: choose another name", o.name));
+    throw Error(
+        fmt::format("{}: it already exists, and nothing is overwritten: choose another name", o.name));
   if (!fs::create_directory(o.name, failure))
-    throw Error(fmt::format("{}: the folder cannot be made: {}", o.name, failure.message()));
+    throw Error(fmt::format("{}: the folder cannot be created: {}", o.name, failure.message()));
 
   const Package found = package();
   std::vector<std::string> files;
@@ -126,10 +127,10 @@ int run(const Options& o) {
 }
 
 Command add(const Arguments& ptxb) {
-  const Arguments app = ptxb.command("new", "make a folder with a kernel of your own to start from");
+  const Arguments app = ptxb.command("new", "make a folder with a new kernel to start from");
   auto o = std::make_shared<Options>();
   app.option("name", o->name, "the name of the kernel, and of the folder that is made here").required();
-  app.flag("--json", o->json, "as JSON: the files, and the commands that build them");
+  app.flag("--json", o->json, "print the files, and the commands that build them, as JSON");
   app.footer("The library must be installed. The command prints how to build and verify the kernel.");
   return {app, [o] { return run(*o); }};
 }

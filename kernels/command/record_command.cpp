@@ -80,28 +80,28 @@ Command add(const Arguments& ptxb) {
   app.option("program", o->program, "the program and its arguments, after --")
       .required()
       .shown_as("-- PROGRAM ...");
-  app.option("-o,--output", o->folder, "a folder for each launch is made here")
+  app.option("-o,--output", o->folder, "the folder in which a folder is made for each launch")
       .with_default()
       .shown_as("DIR");
-  app.option("--kernel", o->kernel, "only kernels with this in their names").shown_as("NAME");
-  app.option("--max", o->most, "the most launches that are recorded")
+  app.option("--kernel", o->kernel, "record only kernels with this in their names").shown_as("NAME");
+  app.option("--max", o->most, "the largest number of launches that are recorded")
       .with_default()
       .from(1, 1000000)
       .shown_as("N");
-  app.option("--mb", o->megabytes, "how much of one allocation is kept at most, from where a pointer points")
+  app.option("--mb", o->megabytes,
+             "the largest part of one allocation that is kept, from where a pointer points")
       .with_default()
       .from(1, 16384)
       .shown_as("MB");
   app.option("--ptx", o->ptx,
-             "folders where the PTX is next to the .cubin that the program loads, as in Triton's cache")
+             "folders that have the PTX next to the .cubin that the program loads, as Triton's cache has")
       .by_comma()
       .shown_as("DIR,...");
   app.footer(
       "Each launch becomes a folder with kernel.ptx, launch.json, and the bytes of the buffers that its "
-      "pointers and\n"
-      "tensor maps reach, before and after: ptxb sim DIR/0-k/kernel.ptx --launch DIR/0-k/launch.json runs "
-      "it, and\n"
-      "compares. If the program has loaded only a cubin, the recording says for each kernel what to do.");
+      "pointers and\ntensor maps reach, before and after: ptxb sim DIR/0-k/kernel.ptx --launch "
+      "DIR/0-k/launch.json runs it, and\ncompares. If the program loaded only a cubin, the recording says "
+      "for each kernel what to do.");
   return {app, [o] { return run(*o); }};
 }
 

@@ -25,11 +25,12 @@ void add_report(std::vector<Command>& commands, const Arguments& top) {
       "show registers, shared memory, occupancy, the work of loops, and what bounds a kernel's speed",
       [words](const Arguments& app, const Family&) {
         const Option measured = app.option("--measured", words->report.measured,
-                                           "the time of this kernel: the output of `bench --json`")
+                                           "the time of this kernel, as the output of `bench --json`")
                                     .shown_as("FILE.json");
         app.flag("--bench", words->report.bench, "time it on a GPU").excludes(measured);
-        app.option("--device", words->options.device, "for --bench: cuda, or auto").shown_as("NAME");
-        app.option("--launches", words->options.run.launches, "launches that --bench times")
+        app.option("--device", words->options.device, "the device for --bench: cuda, or auto")
+            .shown_as("NAME");
+        app.option("--launches", words->options.run.launches, "number of launches that --bench times")
             .from(1, 100000)
             .shown_as("N");
         add_nvdisasm_option(app, *words);

@@ -54,11 +54,11 @@ void add_profile(std::vector<Command>& commands, const Arguments& top) {
   words->verify = true;
   add_execution(
       commands, top, "profile",
-      "show where a kernel's time goes, and write a trace for ui.perfetto.dev to KERNEL.pftrace, or as "
-      "--profile says",
+      "show where a kernel's time goes, and write a trace for ui.perfetto.dev to KERNEL.pftrace, or to the "
+      "file that --profile names",
       words,
       [words](const Arguments& app) {
-        app.flag("--bench", words->bench, "profile the last of many launches, in place of the first");
+        app.flag("--bench", words->bench, "profile the last of many launches instead of the first");
       },
       [words](const Family& family) {
         if (words->options.profile.empty()) words->options.profile = family.name + ".pftrace";

@@ -88,7 +88,7 @@ std::string ptx_of(const std::string& path) {
   if (text.starts_with("\x7f"
                        "ELF"))
     throw Error(
-        fmt::format("{}: is a cubin, which only GPUs run: give the PTX that it was assembled from", path));
+        fmt::format("{}: it is a cubin, which only GPUs run: pass the PTX that it was assembled from", path));
   return text;
 }
 
@@ -133,11 +133,13 @@ Command add(const Arguments& ptxb) {
   app.option("file", o->ptx, "the PTX file, or a kernel's folder in Triton's cache")
       .required()
       .shown_as("FILE.ptx");
-  app.option("--launch", o->launch, "the launch, see below").required().shown_as("FILE.json");
-  app.option("--seed", o->seed, "seed of the first schedule and of random buffers; random unless given")
+  app.option("--launch", o->launch, "the launch; its format is described below")
+      .required()
+      .shown_as("FILE.json");
+  app.option("--seed", o->seed, "seed of the first schedule and of random buffers; random by default")
       .shown_as("N");
   const Option seeds =
-      app.option("--seeds", o->simulate.schedules, "schedules that are run, each on fresh buffers")
+      app.option("--seeds", o->simulate.schedules, "number of schedules that are run, each on fresh buffers")
           .from(1, 100000)
           .shown_as("N");
   const Option explore =
@@ -147,7 +149,8 @@ Command add(const Arguments& ptxb) {
           .from(1, 10'000'000)
           .shown_as("N");
   const Option schedule =
-      app.option("--schedule", o->simulate.schedule, "run the schedule that --explore gave this name")
+      app.option("--schedule", o->simulate.schedule,
+                 "run the schedule that --explore reported with this name")
           .check([](const std::string& name) { return name.empty() ? "a schedule was named" : ""; })
           .shown_as("NAME");
   const Option delay =
@@ -157,11 +160,12 @@ Command add(const Arguments& ptxb) {
           .shown_as("LINE,...");
   app.option("--race-check", o->simulate.emulator.race_check, "on or off").shown_as("ON|OFF");
   const Option trace =
-      app.option("--trace", o->simulate.emulator.trace_path, "a Chrome trace of the launches")
+      app.option("--trace", o->simulate.emulator.trace_path, "where to write a Chrome trace of the launches")
           .shown_as("FILE");
-  const Option threads = app.option("--threads", o->simulate.emulator.threads, "host threads that run CTAs")
-                             .from(1, 1024)
-                             .shown_as("N");
+  const Option threads =
+      app.option("--threads", o->simulate.emulator.threads, "number of host threads that run CTAs")
+          .from(1, 1024)
+          .shown_as("N");
   schedule.excludes(explore);
   for (const Option* other : {&seeds, &delay, &trace, &threads})
     explore.excludes(*other), schedule.excludes(*other);

@@ -24,7 +24,7 @@ std::string whole(const std::string& word) {
   const char* const end = word.data() + word.size();
   auto [stop, error] = std::from_chars(word.data(), end, value);
   if (error == std::errc() && stop == end) return "";
-  return fmt::format("'{}' is not a whole number from 0 to {}", word, std::numeric_limits<T>::max());
+  return fmt::format("'{}' must be a whole number from 0 to {}", word, std::numeric_limits<T>::max());
 }
 
 struct Options {
@@ -91,9 +91,9 @@ Command add(const Arguments& ptxb) {
       .required()
       .shown_as("TYPE");
   list("--shape", o->words.shape, "elements of the tensor, innermost dimension first").required();
-  list("--strides", o->words.strides, "bytes of dimensions 1 and up; without gaps unless given");
+  list("--strides", o->words.strides, "bytes of dimensions 1 and up; by default without gaps");
   list("--box", o->words.box, "elements of the box, innermost first").required();
-  list("--element-strides", o->words.element_strides, "1 to 8; 1 unless given");
+  list("--element-strides", o->words.element_strides, "1 to 8; 1 by default");
   app.option("--swizzle", o->words.swizzle, "none, 32, 64 or 128").shown_as("BYTES");
   app.option("--interleave", o->words.interleave, "none, 16 or 32").shown_as("BYTES");
   app.flag("--json", o->json, "print one JSON object");

@@ -19,11 +19,12 @@ void add_tune(std::vector<Command>& commands, const Arguments& top, const Progra
       commands, top, "tune", "time a kernel for several values of its fields, on a GPU",
       [words](const Arguments& app, const Family&) {
         app.option("--field", words->tune.fields,
-                   "a field and the values to try, such as bm=64,128; repeated for another field: all "
-                   "combinations")
+                   "a field and the values to try, such as bm=64,128; repeat the option for other fields: "
+                   "all combinations are timed")
             .required()
             .shown_as("NAME=VALUE,...");
-        app.option("--rounds", words->tune.rounds, "rounds; each combination is timed once per round")
+        app.option("--rounds", words->tune.rounds,
+                   "number of rounds; each combination is timed once per round")
             .from(1, 10000)
             .with_default();
         add_device_options(app, *words);

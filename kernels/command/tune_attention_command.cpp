@@ -29,14 +29,15 @@ std::vector<AttentionProblem> problems_of(const Words& w) {
   if (p.key_heads == 0) p.key_heads = p.heads;
   if (p.value_depth == 0) p.value_depth = p.depth;
   if (p.heads % p.key_heads != 0)
-    throw Error(fmt::format("--heads {} is not a multiple of --key-heads {}", p.heads, p.key_heads));
+    throw Error(fmt::format("--heads {} must be a multiple of --key-heads {}", p.heads, p.key_heads));
   const std::vector<int64_t> keys = w.keys.empty() ? w.queries : w.keys,
                              batches =
                                  w.batches.empty() ? std::vector<int64_t>(w.queries.size(), 1) : w.batches;
   if (keys.size() != w.queries.size() || batches.size() != w.queries.size())
-    throw Error(fmt::format(
-        "{} lengths of queries, {} of keys and {} numbers of batches: give the same number of each",
-        w.queries.size(), keys.size(), batches.size()));
+    throw Error(
+        fmt::format("{} lengths of queries, {} of keys and {} numbers of batches were given, but their "
+                    "counts must be equal",
+                    w.queries.size(), keys.size(), batches.size()));
   std::vector<AttentionProblem> all;
   for (size_t i = 0; i < keys.size(); ++i) {
     p.queries = w.queries[i], p.keys = keys[i], p.batches = batches[i];
@@ -95,22 +96,23 @@ command::Command add(const command::Arguments& tune) {
   app.option("--queries", w.queries, "rows of a head of Q; several are separated by commas")
       .required()
       .by_comma();
-  app.option("--keys", w.keys, "rows of a head of K and V; as --queries unless given").by_comma();
-  app.option("--batches", w.batches, "batches of each; 1 unless given").by_comma();
+  app.option("--keys", w.keys, "rows of a head of K and V; by default those of --queries").by_comma();
+  app.option("--batches", w.batches, "batches of each; 1 by default").by_comma();
   const auto count = [&](const char* option, int64_t& value, int64_t most, const char* help) {
     app.option(option, value, help).from(int64_t{1}, most);
   };
-  count("--heads", p.heads, 1 << 16, "heads of Q in a batch; 16 unless given");
-  count("--key-heads", p.key_heads, 1 << 16, "heads of K and V; as --heads unless given");
-  count("--depth", p.depth, 256, "columns of Q and K; 128 unless given");
-  count("--value-depth", p.value_depth, 256, "columns of V and O; as --depth unless given");
-  app.flag("--causal", p.causal, "a query sees the keys up to its own, the last one all");
-  app.option("--left", p.left, "how many keys before its own a query sees; all unless given")
+  count("--heads", p.heads, 1 << 16, "heads of Q in a batch; 16 by default");
+  count("--key-heads", p.key_heads, 1 << 16, "heads of K and V; by default those of --heads");
+  count("--depth", p.depth, 256, "columns of Q and K; 128 by default");
+  count("--value-depth", p.value_depth, 256, "columns of V and O; by default those of --depth");
+  app.flag("--causal", p.causal,
+           "whether a query sees only the keys up to its own; the last query sees all keys");
+  app.option("--left", p.left, "number of keys before its own that a query sees; all by default")
       .from(int64_t{0}, int64_t{1} << 30);
   app.option("--dtype", w.dtype, "type of Q, K, V and O; O is bf16 if the others are e4m3")
       .among({"f16", "bf16", "e4m3"})
       .with_default();
-  app.option("--tile", w.tiles, "another tile, such as 128x176_2_turns; may be repeated");
+  app.option("--tile", w.tiles, "another tile to measure, such as 128x176_2_turns; may be repeated");
   app.flag("--only", w.only, "only these tiles");
   add_tune_options(app, w.tune);
   app.flag("--json", w.json, "as JSON");

@@ -55,15 +55,18 @@ command::Command add(const command::Arguments& tune) {
   auto words = std::make_shared<Words>();
   Words& w = *words;
   const command::Option slow = add_product(app, w.product);
-  app.option("--top", w.top, "how many of the model's first tiles are measured").from(1, 100).with_default();
+  app.option("--top", w.top, "number of the model's best tiles that are measured")
+      .from(1, 100)
+      .with_default();
   add_tune_options(app, w.tune);
-  app.option("--device", w.device, "the emulator has no speed worth knowing")
+  app.option("--device", w.device, "the emulator has no speed that is worth measuring")
       .among({"cuda", "auto", "emulator"})
       .with_default();
-  app.flag("--json", w.json, "as JSON, with every term of the prediction");
-  const command::Option write = app.option(
-      "--write", w.write, "put the fastest into its place in this table, such as kernels/gemm/tuned.def");
-  slow.excludes(write);  // the table applies only to fast accumulation
+  app.flag("--json", w.json, "print JSON, with every term of the prediction");
+  const command::Option write =
+      app.option("--write", w.write,
+                 "put the fastest tile into its place in this table, such as kernels/gemm/tuned.def");
+  slow.excludes(write);  // the table is for fast accumulation
   return {app, [words] { return run(*words); }};
 }
 

@@ -63,8 +63,8 @@ command::Command add(const command::Arguments& tune) {
   auto words = std::make_shared<Words>();
   app.option("TIMES", words->times, "files of times, such as kernels/gemm/fit_times.txt").required();
   app.option("--parts", words->parts,
-             "parts of the products: each is also judged with constants that were fitted to the others; 1 "
-             "for no such judgement")
+             "number of parts into which the products are divided; each part is also evaluated with "
+             "constants that were fitted to the others; 1 for no such evaluation")
       .from(1, 100)
       .with_default();
   app.option("--write", words->write, "put the constants into this file, such as kernels/gemm/model.def");

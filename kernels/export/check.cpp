@@ -44,8 +44,8 @@ void check_parameters(const Export& e) {
   for (const Parameter& p : first)
     if (p.kind == Kind::tensor_map_array)
       throw UsageError(
-          fmt::format("export: {}; exported code encodes no maps in device memory: launch the kernel with "
-                      "the runtime, whose LoadedKernel::tensor_maps() encodes them",
+          fmt::format("export: {}; exported code does not encode maps in device memory: launch the kernel "
+                      "with the runtime, whose LoadedKernel::tensor_maps() encodes them",
                       in_words(p)));
   for (size_t k = 1; k < e.kernels.size(); ++k) {
     const std::vector<Parameter>& other = e.kernels[k].signature.parameters;
@@ -55,8 +55,8 @@ void check_parameters(const Export& e) {
         return i < all.size() ? in_words(all[i]) : std::string("nothing");
       };
       throw UsageError(
-          fmt::format("export: the configurations 1 and {} have different parameters, and one launch "
-                      "function serves all: number {} is {} and {}",
+          fmt::format("export: the configurations 1 and {} have different parameters, but one launch "
+                      "function serves all: parameter {} is {} and {}",
                       k + 1, i + 1, found(first), found(other)));
     }
   }
@@ -82,12 +82,12 @@ void check_condition(const Export& e, size_t k) {
 void check(const Export& e) {
   if (e.kernels.empty()) throw Error("export: there is no kernel");
   if (e.name.empty() || identifier(e.name) != e.name)
-    throw UsageError(fmt::format("export: '{}' is not a name for a function in C", e.name));
+    throw UsageError(fmt::format("export: '{}' must be a name that is valid for a C function", e.name));
   for (size_t k = 0; k < e.kernels.size(); ++k) {
     const auto& [signature, image, ptx, condition] = e.kernels[k];
     runtime::check(signature);
     if (!runtime::runs_on(signature.target, 90))
-      throw Error(fmt::format("export: kernel '{}' is compiled for {}, and exported code runs on sm_90a",
+      throw Error(fmt::format("export: kernel '{}' is compiled for {}, but exported code runs on sm_90a",
                               signature.kernel, signature.target));
     if (image.empty()) throw Error(fmt::format("export: kernel '{}' has no image", signature.kernel));
     for (const Parameter& p : signature.parameters)

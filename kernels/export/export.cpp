@@ -46,11 +46,11 @@ class Writer {
     text += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
     for (size_t i = 0; i < parameters_.size(); ++i) text += type_of(i);
     text += fmt::format(
-        "/* Queues one launch, and neither waits nor allocates, so that it may be in a capture. Returns 0; "
-        "or -1 where\n * it was refused, or the driver's error; then {}_error() says why. Any thread may "
-        "call it at any time.\n * The context that is current is used, to which the stream has to belong; "
-        "where none is, the stream's or, for\n * the default stream, the primary one of device 0. What was "
-        "current is so afterwards.\n",
+        "/* Queues one launch. It neither waits nor allocates, so it may be called during a capture. Returns "
+        "0; or -1 if the\n * launch was refused, or the driver's error; then {}_error() says why. Any thread "
+        "may call it at any time.\n * It uses the current context, to which the stream must belong; if there "
+        "is none, the stream's context or, for\n * the default stream, the primary context of device 0. "
+        "Afterwards the same context is current as before.\n",
         e_.name);
     text += shapes_have_to_agree();
     for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -61,10 +61,9 @@ class Writer {
     text += " *   grid: CTAs along x, y and z; NULL for the kernel's rule\n *   stream: a CUstream */\n";
     text += prototype() + ";\n\n";
     text += fmt::format(
-        "/* Loads all there is to launch now rather than at the first launch. Returns as {0}_launch(). */\n"
-        "int {0}_load(void);\n\n"
-        "/* What the thread's last call that failed said. Valid until its next. */\n"
-        "const char* {0}_error(void);\n\n",
+        "/* Loads everything that a launch needs now instead of at the first launch. Returns what "
+        "{0}_launch() returns. */\nint {0}_load(void);\n\n/* Returns the message of this thread's last call "
+        "that failed. It is valid until the next call. */\nconst char* {0}_error(void);\n\n",
         e_.name);
     return text + "#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
   }
@@ -135,7 +134,7 @@ class Writer {
         words.push_back(fmt::format("{}={} ", field, in_comment(value)));
       text += ":\n";
       if (!s.configuration.empty()) text += wrapped(words, " *   ") + "\n";
-      text += fmt::format(" *   {} threads a CTA, clusters of {} CTAs, {} B of dynamic shared memory",
+      text += fmt::format(" *   {} threads per CTA, clusters of {} CTAs, {} B of dynamic shared memory",
                           s.threads, fmt::join(s.cluster, " x "), s.dynamic_shared_bytes);
       if (s.registers) text += fmt::format(", {} registers a thread", *s.registers);
       text += s.overlaps ? "\n *   launched as a programmatic dependent launch\n" : "\n";
@@ -144,7 +143,7 @@ class Writer {
             " *   launched cooperatively, since its CTAs wait for each other: a grid that does not fit at "
             "once fails\n";
       text += s.grid ? fmt::format(" *   grid: {}\n", fmt::join(*s.grid, " x "))
-                     : " *   it has no rule for its grid: every launch gives one\n";
+                     : " *   it has no rule for its grid, so every launch must pass one\n";
     }
     if (e_.shapes.empty()) return text + " */\n";
     text += fmt::format(" *\n * A launch uses the kernel of the nearest {}:\n", fmt::join(e_.axes, " x "));
@@ -164,9 +163,8 @@ class Writer {
 
   std::string shapes_have_to_agree() const {
     if (maps() == 0 || parameters_.size() == 1) return "";
-    return " * A kernel does not see the shape of a tensor, at which copies end: shapes have to agree with "
-           "each other\n"
-           " * and with the numbers, as said here:\n";
+    return " * A kernel does not see the shape of a tensor, but copies end there, so shapes must agree with "
+           "each other\n * and with the numbers, as described here:\n";
   }
 
   // Returns the definition of a parameter's own C type; "" if the parameter does not need one.
@@ -205,9 +203,8 @@ class Writer {
                   : fmt::format("an element to the next of dimensions 1 to {}: multiples", rank - 1);
     if (rank > 1)
       text += fmt::format(
-          "  /* Bytes from {} of {}, no less than shape[0] * {}.\n"
-          "   * Rows are contiguous only if shape[0] is a multiple of {}. */\n"
-          "  uint64_t stride_bytes[{}];\n",
+          "  /* Bytes from {} of {}, and at least shape[0] * {}.\n   * Rows are contiguous only if shape[0] "
+          "is a multiple of {}. */\n  uint64_t stride_bytes[{}];\n",
           from, alignment, bytes, alignment / bytes, rank - 1);
     return text + fmt::format("}} {};\n\n", type);
   }

@@ -83,7 +83,7 @@ static int find_driver(const struct driver** found) {
     void* call = dlsym(library, call_names[i]);
     if (!call) {
       free(made);
-      return fail(REFUSED, "the NVIDIA driver has no %s: it has to be of CUDA 12.0 or newer", call_names[i]);
+      return fail(REFUSED, "the NVIDIA driver has no %s: it must be of CUDA 12.0 or newer", call_names[i]);
     }
     memcpy((char*)made + i * sizeof call, &call, sizeof call);
   }
@@ -155,7 +155,7 @@ static int check_device(const struct driver* d, const struct kernel* k, int devi
   if (!status) status = d->device_attribute(&minor, COMPUTE_CAPABILITY_MINOR, device);
   if (status) return driver_failed(d, status, "cuDeviceGetAttribute", "the current device");
   if (major != 9 || minor != 0)
-    return fail(REFUSED, "kernel '%s' runs on GPUs of compute capability 9.0 alone, and device %d has %d.%d", k->name,
+    return fail(REFUSED, "kernel '%s' runs only on GPUs of compute capability 9.0, but device %d has %d.%d", k->name,
                 device, major, minor);
   return 0;
 }
@@ -289,10 +289,10 @@ static int check_grid(const struct kernel* k, const int64_t grid[3]) {
   for (i = 0; i < 3; ++i) {
     const int64_t most = i == 0 ? GRID_X : GRID_YZ;
     if (grid[i] < 1 || grid[i] > most)
-      return fail(REFUSED, "kernel '%s': the grid has %lld CTAs along %c, and may have 1 to %lld", k->name,
+      return fail(REFUSED, "kernel '%s': the grid has %lld CTAs along %c, but must have 1 to %lld", k->name,
                   (long long)grid[i], "xyz"[i], (long long)most);
     if (grid[i] % k->cluster[i] != 0)
-      return fail(REFUSED, "kernel '%s': %lld CTAs along %c are no multiple of the cluster's %u", k->name,
+      return fail(REFUSED, "kernel '%s': %lld CTAs along %c are not a multiple of the cluster's %u", k->name,
                   (long long)grid[i], "xyz"[i], k->cluster[i]);
   }
   return 0;

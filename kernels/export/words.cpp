@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "ptxbuilder/article.h"
+
 namespace ptxbuilder::command {
 
 using Kind = Parameter::Kind;
@@ -84,7 +86,7 @@ bool is_in_c(DType type) { return !is_float(type) || type == DType::f32 || type 
 std::string kind_in_comment(const Parameter& p) {
   switch (p.kind) {
     case Kind::scalar:
-      return is_in_c(p.dtype) ? std::string(name(p.dtype)) : fmt::format("the bits of a {}", name(p.dtype));
+      return is_in_c(p.dtype) ? std::string(name(p.dtype)) : "the bits of " + with_article(name(p.dtype));
     case Kind::pointer:
       return fmt::format("{} on the device", name(p.dtype));
     case Kind::tensor_map:

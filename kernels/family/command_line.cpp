@@ -94,7 +94,7 @@ std::string complaint_of_integer(const std::string& word) {
     fits = errno != ERANGE && value <= Limits::max() && !word.starts_with('-');
   }
   if (!word.empty() && (fits || *end != '\0')) return "";
-  return fmt::format("'{}' is not an integer from {} to {}", word, Limits::min(), Limits::max());
+  return fmt::format("'{}' must be an integer from {} to {}", word, Limits::min(), Limits::max());
 }
 
 constexpr const char* kInteger = "integer";  // name of the check that integer options have
@@ -201,7 +201,7 @@ Option Arguments::choice(const std::string& names, int64_t& to, const std::map<s
     if (place == words.end()) {
       std::vector<std::string> legal;
       for (const auto& [known, number] : words) legal.push_back(known);
-      throw CLI::ValidationError(names, fmt::format("'{}' is not one of {}", word, fmt::join(legal, ", ")));
+      throw CLI::ValidationError(names, fmt::format("'{}' must be one of {}", word, fmt::join(legal, ", ")));
     }
     to = place->second;
   };

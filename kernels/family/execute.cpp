@@ -141,7 +141,7 @@ constexpr uint32_t kFirstProfileRecords = 512;
 // is lost in that case.
 void check_profile(const ExecuteOptions& options, bool runs) {
   if (options.profile.empty()) return;
-  if (!runs) throw Error("a profile needs a run: give --verify or --bench with --profile");
+  if (!runs) throw Error("a profile needs a run: pass --verify or --bench with --profile");
   if (!std::ofstream(options.profile, std::ios::binary | std::ios::app))
     throw Error(fmt::format("{}: cannot be written", options.profile));
 }
@@ -154,7 +154,7 @@ uint32_t tell_profile(const Run& run, const ExecuteOptions& options, Json& json)
   if (!options.profile_records && profile.wanted > profile.room) {
     if (!options.json)
       fmt::print(
-          "  a warp had room for {} records of events, which are too few: once more, with room for {}\n",
+          "  a warp had room for {} records of events, but needs more: running again, with room for {}\n",
           profile.room, profile.wanted);
     return profile.wanted;
   }
@@ -166,13 +166,13 @@ uint32_t tell_profile(const Run& run, const ExecuteOptions& options, Json& json)
   if (options.json) return 0;
   fmt::print("  wrote {}{}\n{}", options.profile, is_picture ? "" : ", for ui.perfetto.dev",
              profile.summary());
-  if (profile.lost) fmt::print("--profile-records N gives a warp more room\n");
+  if (profile.lost) fmt::print("--profile-records N gives a warp room for more records\n");
   return 0;
 }
 
 std::string sass_of(const Built& built, const ExecuteOptions& options) {
   if (built.compiled.cubin.empty())
-    throw Error(fmt::format("SASS needs a cubin, and there is none: assembler {}", built.assembler));
+    throw Error(fmt::format("SASS needs a cubin, but there is none: assembler {}", built.assembler));
   return Nvdisasm(PtxasSearch::from_environment(options.nvdisasm)).disassemble(built.compiled.cubin);
 }
 
@@ -368,7 +368,7 @@ void run_family(const Family& family, const Fields& fields, Run& run, bool verif
 
 void refuse_times() {
   throw Error(
-      "times need a GPU, and this device is the emulator: use a GPU (--device cuda says what is missing), or "
+      "times need a GPU, but this device is the emulator: use a GPU (--device cuda says what is missing), or "
       "leave the benchmark out");
 }
 

@@ -34,8 +34,8 @@ void Fields::set(const std::string& name, int64_t value) {
   auto* field = const_cast<Field*>(find(name));
   if (!field->words.empty()) {
     if (value < 0 || value >= static_cast<int64_t>(field->words.size()))
-      throw UsageError(
-          fmt::format("field {}: {} is not one of its {} words", name, value, field->words.size()));
+      throw UsageError(fmt::format("field {}: its value is {}, but it has only {} words", name, value,
+                                   field->words.size()));
     field->value = value;
     return;
   }
@@ -54,7 +54,7 @@ void Fields::set(const std::string& name, const std::string& text) {
     const auto word = std::find(field->words.begin(), field->words.end(), text);
     if (word == field->words.end())
       throw UsageError(
-          fmt::format("field {} = {}: it is one of {}", name, text, fmt::join(field->words, ", ")));
+          fmt::format("field {} = {}: it must be one of {}", name, text, fmt::join(field->words, ", ")));
     return set(name, word - field->words.begin());
   }
   int64_t value = 0;

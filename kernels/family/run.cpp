@@ -124,8 +124,8 @@ Tensor Run::tensor(DType dtype, std::vector<uint64_t> shape) {
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   if (host_bytes_ > machine)
     throw Error(fmt::format(
-        "a tensor of {} {} takes {:.1f} GB, so that the tensors of the run take {:.1f} GB{}, and the machine "
-        "has {:.1f} GB: choose a smaller size",
+        "a tensor of {} {} takes {:.1f} GB, so the tensors of the run take {:.1f} GB{}, but the machine has "
+        "{:.1f} GB: choose a smaller size",
         fmt::join(shape, " x "), name(dtype), bytes * 1e-9, host_bytes_ * 1e-9,
         emulated ? ", once on the host and once on the emulator" : " on the host", machine * 1e-9));
   Tensor made(device_, dtype, std::move(shape));

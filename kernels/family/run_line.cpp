@@ -37,9 +37,9 @@ void add_compile_options(const Arguments& app, RunWords& words) {
              "PTX to cubin: auto, ptxas, driver (its JIT), none")
       .shown_as("NAME");
   app.option("--ptxas", words.options.compiler.ptxas,
-             "the ptxas to use; else the one in PATH, CUDA_PATH or /usr/local")
+             "the ptxas to use; by default the one in PATH, CUDA_PATH or /usr/local")
       .shown_as("FILE");
-  app.flag("--no-cache", words.no_cache, "compile again, and keep nothing");
+  app.flag("--no-cache", words.no_cache, "compile again, and do not use the cache");
   app.option("--cache-dir", words.options.compiler.cache_options.directory, "where PTX and cubins are kept")
       .shown_as("DIR");
   app.option("--cache-limit", words.cache_megabytes, "the limit of the cache, in MiB")
@@ -53,12 +53,12 @@ void add_device_options(const Arguments& app, RunWords& words) {
   app.option("--device", words.options.device, "cuda, emulator, or auto: a GPU if there is one")
       .shown_as("NAME");
   app.option("--seed", words.seed, "seed of the random inputs; random unless given").shown_as("N");
-  app.option("--seeds", words.options.run.schedules, "schedules that the emulator verifies")
+  app.option("--seeds", words.options.run.schedules, "number of schedules that the emulator verifies")
       .from(1, 100000)
       .shown_as("N");
   app.option("--race-check", words.options.emulator.race_check, "on or off, on the emulator")
       .shown_as("ON|OFF");
-  app.option("--launches", words.options.run.launches, "launches that are timed")
+  app.option("--launches", words.options.run.launches, "number of launches that are timed")
       .from(1, 100000)
       .shown_as("N");
   add_time_limit(app, words.time_limit_seconds);
@@ -66,29 +66,32 @@ void add_device_options(const Arguments& app, RunWords& words) {
 
 void add_run_options(const Arguments& app, RunWords& words) {
   add_device_options(app, words);
-  app.option("--trace", words.options.emulator.trace_path, "a Chrome trace of the emulator's launches")
+  app.option("--trace", words.options.emulator.trace_path,
+             "where to write a Chrome trace of the emulator's launches")
       .shown_as("FILE");
-  app.number_flag("--watchdog", words.options.watchdog, 1000,
-                  "report who waits for what when a wait of the kernel takes longer, in ms: --watchdog=MS")
+  app.number_flag(
+         "--watchdog", words.options.watchdog, 1000,
+         "report who waits for what if a wait of the kernel takes longer than MS milliseconds: --watchdog=MS")
       .from(1, report_format::kMostMilliseconds);
   app.flag("--checks", words.options.checks, "let the kernel's check() and print() report what they find");
   app.option("--jitter", words.options.jitter, "add short sleeps where the kernel's threads synchronize")
       .shown_as("SEED");
   const Option profile = app.option("--profile", words.options.profile,
                                     "time the kernel's regions with the GPU's clock, warp by warp: a "
-                                    "summary, and a trace for Perfetto, or a picture where FILE ends in .svg")
+                                    "summary, and a trace for Perfetto, or a picture if FILE ends in .svg")
                              .shown_as("FILE");
   app.option("--profile-records", words.options.profile_records,
-             "how many records of 16 bytes, each with three or four times of events, a warp has room for; "
-             "else as many as a first run needs")
+             "number of records that a warp has room for; each has 16 bytes and three or four times of "
+             "events. By default the number that a first run needs")
       .from(profile_format::kLeastRecords, profile_format::kMostRecords)
       .shown_as("N");
-  app.flag("--profile-all", words.options.profile_all,
-           "also make each wait, bulk copy and group of products a region, named after its instruction")
+  app.flag(
+         "--profile-all", words.options.profile_all,
+         "also make each wait, bulk copy and group of products a region that is named after its instruction")
       .needs(profile);
   if (words.options.compare == nullptr) return;
   app.option("--ptx", words.options.ptx_file,
-             "PTX that was edited by hand: it runs instead of the kernel, and is compared with it")
+             "PTX that was edited by hand; it runs instead of the kernel, and is compared with it")
       .shown_as("FILE")
       .excludes(profile);
 }
@@ -106,7 +109,7 @@ void add_keep_option(const Arguments& app, RunWords& words) {
 
 void add_nvdisasm_option(const Arguments& app, RunWords& words) {
   app.option("--nvdisasm", words.options.nvdisasm,
-             "the disassembler; else the one in PATH, CUDA_PATH, /usr/local or Python's packages")
+             "the disassembler; by default the one in PATH, CUDA_PATH, /usr/local or Python's packages")
       .shown_as("FILE");
 }
 

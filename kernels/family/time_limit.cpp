@@ -11,8 +11,8 @@ namespace ptxbuilder::command {
 void add_time_limit(const Arguments& app, double& seconds) {
   app.option("--time-limit", seconds, "seconds that one launch may take")
       .check([](const std::string& word) -> std::string {
-        if (std::strtod(word.c_str(), nullptr) > 0) return "";  // the comparison also rejects NaN
-        return fmt::format("'{}' is not a number of seconds above 0; without the option the limit is 60",
+        if (std::strtod(word.c_str(), nullptr) > 0) return "";  // this also rejects NaN
+        return fmt::format("'{}' must be a number of seconds above 0; without the option the limit is 60",
                            word);
       })
       .shown_as("S");

@@ -40,7 +40,7 @@ std::array<std::string, 3> split_subscripts(std::string_view text, Where where) 
     if (c != ' ') plain += c;
   const size_t arrow = plain.find("->"), comma = plain.find(',');
   if (arrow == std::string::npos || comma == std::string::npos || comma > arrow)
-    refuse(where, fmt::format("'{}'; it must have the form 'mk,nk->mn', two operands and a result", text));
+    refuse(where, fmt::format("'{}' must have the form 'mk,nk->mn', two operands and a result", text));
   all = {plain.substr(0, comma), plain.substr(comma + 1, arrow - comma - 1), plain.substr(arrow + 2)};
   for (size_t t = 0; t < 3; ++t)
     for (const char c : all[t])
@@ -72,7 +72,7 @@ Modes modes_of(std::string_view subscripts, const ContractionTensors& tensors, W
         refuse(where, fmt::format("'{}': mode '{}' has {} elements in {}, but {} in {}", subscripts, name,
                                   x.extents[i], kNames[t], at->place.extent, kNames[at->in[kA] ? kA : kB]));
       if (x.extents[i] < 0 || x.extents[i] >= int64_t{1} << 31)
-        refuse(where, fmt::format("'{}': mode '{}' of {} has {} elements; it must have 0 to 2^31 - 1",
+        refuse(where, fmt::format("'{}': mode '{}' of {} has {} elements, but must have 0 to 2^31 - 1",
                                   subscripts, name, kNames[t], x.extents[i]));
       at->in[t] = true;
       at->place.*kStride[t] = x.strides[i];
@@ -87,8 +87,8 @@ Modes modes_of(std::string_view subscripts, const ContractionTensors& tensors, W
                               only == kD ? "D can only have modes of A and B" : "sum over it first"));
   }
   if (modes.size() > kMostModes)
-    refuse(where,
-           fmt::format("'{}': {} modes; there must be at most {}", subscripts, modes.size(), kMostModes));
+    refuse(where, fmt::format("'{}': it has {} modes, but must have at most {}", subscripts, modes.size(),
+                              kMostModes));
   return modes;
 }
 
@@ -266,8 +266,8 @@ class Former {
     for (const Modes* axis : x.all())
       if (axis->size() > ModeList::kMost)
         return fmt::format(
-            "{} modes of the rows, the columns, the depth or the batches do not fold; there must be at most "
-            "{}",
+            "{} modes of the rows, the columns, the depth or the batches do not fold, but there must be at "
+            "most {}",
             axis->size(), ModeList::kMost);
     const auto rank = [&](const Modes& p, const Modes& q) {
       return std::max<size_t>(p.size(), 1) + std::max<size_t>(q.size(), 1) + x.batch.size();
@@ -444,7 +444,7 @@ ContractionForm contraction(std::string_view subscripts, const ContractionTensor
     for (size_t t = 0; t < 3; ++t)
       if (mode.in[t] && mode.place.extent > 1 && mode.place.*kStride[t] < (t == kD ? 1 : 0))
         refuse(where,
-               fmt::format("'{}': {} has a stride of {} elements along '{}'; it must be at least {}",
+               fmt::format("'{}': {} has a stride of {} elements along '{}', but it must be at least {}",
                            subscripts, kNames[t], mode.place.*kStride[t], mode.letters, t == kD ? 1 : 0));
   }
   check_apart_in_d(subscripts, modes, where);

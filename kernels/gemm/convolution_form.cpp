@@ -64,9 +64,10 @@ ImageTensor image_tensor(const char* name, const ContractionTensor& given, Where
   if (given.extents.size() != 4 || (!given.strides.empty() && given.strides.size() != 4))
     refuse_convolution(
         where,
-        fmt::format("{} of [{}] with {} strides; it must have 4 dimensions: {}, lines, pixels and channels",
-                    name, fmt::join(given.extents, ", "), given.strides.size(),
-                    name == std::string_view("w") ? "filters" : "images"));
+        fmt::format(
+            "{}: it is [{}] with {} strides, but must have 4 dimensions: {}, lines, pixels and channels",
+            name, fmt::join(given.extents, ", "), given.strides.size(),
+            name == std::string_view("w") ? "filters" : "images"));
   ImageTensor t{name, given.memory, given.type, {}, {}};
   int64_t stride = 1;
   for (size_t d = 4; d-- > 0;) {
@@ -174,7 +175,7 @@ class ConvolutionFormer {
                                            windows_along(p_.along_w, x[kPixel], w[kPixel]), w[kImage]};
     if (y != wanted)
       refuse_convolution(
-          where_, fmt::format("y of [{}] for x of [{}] and w of [{}]; it must be [{}]", fmt::join(y, ", "),
+          where_, fmt::format("y is [{}] for x of [{}] and w of [{}], but must be [{}]", fmt::join(y, ", "),
                               fmt::join(x, ", "), fmt::join(w, ", "), fmt::join(wanted, ", ")));
     const bool is_y = p_.result == ConvolutionResult::y;
     if (!is_y && (p_.bias.address != 0 || p_.activation != Activation::none))

@@ -426,7 +426,9 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
     throw Error(where, fmt::format("matmul: {} = {}; in groups, it must be at most 2^30: divide the groups",
                                    p.groups_of_k ? "k" : "m", extent));
   if (operation.grouped_rows() && p.batches == 0 && p.m > 0)
-    throw Error(where, fmt::format("matmul: {} rows, but no groups; there must be at least one group", p.m));
+    throw Error(
+        where,
+        fmt::format("matmul: there are {} rows, but no groups; there must be at least one group", p.m));
   if (operation.group_counts && p.batches > 0 && p.m % p.batches != 0)
     throw Error(where, fmt::format("matmul: m = {} with group_counts of {} groups; m must be a multiple of "
                                    "the groups, since each has as many rows of memory",

@@ -17,7 +17,7 @@ int64_t parts_in(int64_t all, int64_t part) { return (all + part - 1) / part; }
 
 void check_bytes(const char* name, size_t given, int64_t wanted) {
   if (given != static_cast<size_t>(wanted))
-    throw Error(fmt::format("packed weights: {} B of {}; there must be {}", given, name, wanted));
+    throw Error(fmt::format("packed weights: they have {} B of {}, but must have {}", given, name, wanted));
 }
 
 // Returns the offset that is added to an integer before it is stored. It makes all integers nonnegative, so

@@ -93,11 +93,9 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
   }
   for (const UserParameter& p : user) {
     if (p.kind != pointer && (p.kind != scalar || size_of(p.type) != 4))
-      throw Error(
-          where,
-          fmt::format(
-              "the epilogue's parameter '{}' is a scalar of type {}; it must be a 32-bit scalar or a pointer",
-              p.name, name(p.type)));
+      throw Error(where, fmt::format("the epilogue's parameter '{}' is a scalar of type {}, but must be a "
+                                     "32-bit scalar or a pointer",
+                                     p.name, name(p.type)));
     add(p.name, p.kind, p.type, p.meaning);
   }
   if (o.batched) add("batches", scalar, DType::u32, "products");

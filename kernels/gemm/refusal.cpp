@@ -25,7 +25,7 @@ std::string refusal_of_scales(const GemmOperation& o) {
         "gemm: only {} has block scales; A must have 1x128 scales and B 1x128 or 128x128 scales",
         of_b ? "B" : "A");
   if (o.b_scales_1x128 && o.b_scales_128x128)
-    return "gemm: B has both 1x128 and 128x128 block scales; it must have one of them";
+    return "gemm: B has both 1x128 and 128x128 block scales, but must have only one of them";
   if (o.grouped_k())
     return "gemm: block scales cannot be used with k in groups, which begin and end within blocks: use "
            "groups of rows";
@@ -92,8 +92,9 @@ std::string refusal_of_gather(const GemmOperation& o, const GemmTile& t) {
         "along {}",
         t.swapped ? "rows" : "columns");
   if (const int rows = t.swapped ? t.bn : t.bm; rows * bytes > kMostGathered)
-    return fmt::format("{} rows of A with a_rows; there must be at most {}, whose numbers threads keep", rows,
-                       kMostGathered / bytes);
+    return fmt::format(
+        "there are {} rows of A with a_rows, but there must be at most {}, since threads keep their numbers",
+        rows, kMostGathered / bytes);
   if (t.ctas_per_sm > 1)
     return "an SM cannot hold several CTAs with a_rows, whose producer needs more registers: use one";
   return "";
@@ -106,8 +107,8 @@ std::string refusal_of_k_box(const GemmOperation& o) {
   const int bytes = o.k_box * size_of(o.a);
   if (o.k_modes < 2 || (bytes != 32 && bytes != 64))
     return fmt::format(
-        "gemm: a box of {} {} along the first of {} modes of k; it must be 32 or 64 B, and there must be at "
-        "least two modes",
+        "gemm: a box has {} {} along the first of {} modes of k, but must have 32 or 64 B, and there must be "
+        "at least two modes",
         o.k_box, name(o.a), o.k_modes);
   if (o.windows != WindowsOf::none || o.has_groups() || o.gathers() || o.has_block_scales() ||
       o.is_sparse() || o.packed.is_packed())
@@ -133,8 +134,8 @@ std::string refusal_of_modes(const GemmOperation& o) {
        {std::tuple{"m", o.m_box, o.a_k_major}, {"n", o.n_box, o.b_k_major}})
     if (box != 0 && (box > 128 || (box & (box - 1)) != 0 || !k_major))
       return fmt::format(
-          "gemm: a box of {} along the first mode of {}, of an operand stored along {}; it must be a power "
-          "of two up to 128, of an operand stored along k",
+          "gemm: a box has {} along the first mode of {}, of an operand stored along {}, but must have a "
+          "power of two up to 128, of an operand stored along k",
           box, name, k_major ? "k" : name);
   return "";
 }
@@ -146,7 +147,7 @@ std::string refusal_of_windows(const GemmOperation& o) {
   const bool of_a = o.windows == WindowsOf::a;
   if (of_a ? !o.a_k_major : o.b_k_major)
     return fmt::format(
-        "gemm: the operand {}, which has windows, is stored along {}; it must be stored along its channels, "
+        "gemm: the operand {} has windows and is stored along {}, but must be stored along its channels, "
         "which are {}",
         of_a ? "A" : "B", of_a ? "m" : "k", of_a ? "k" : "n");
   if (o.batched || o.has_groups() || o.gathers() || o.has_block_scales())
@@ -232,7 +233,7 @@ std::string refusal_of_boxes(const GemmOperation& o, const GemmTile& t) {
   if (o.n_box != 0 &&
       (o.n_box % 8 != 0 || o.n_box * size_of(o.d) % 16 != 0 || columns_of_part(t) % o.n_box != 0))
     return fmt::format(
-        "{} columns of a CTA with boxes of {} {} along the first mode of n; it must store whole boxes, in "
+        "a CTA has {} columns with boxes of {} {} along the first mode of n, but must store whole boxes, in "
         "multiples of 8 columns and of 16 B",
         columns_of_part(t), o.n_box, name(o.d));
   return "";
@@ -247,7 +248,7 @@ std::string refusal_of_scales(const GemmOperation& o, const GemmTile& t) {
     return fmt::format("depth {} with block scales; a stage must have the {} values along k of one scale",
                        t.bk, kScaleBlock);
   if (t.warpgroup_rows() != hopper::wgmma_rows)
-    return fmt::format("{} rows of a warpgroup with block scales; it must have {}: use more consumers",
+    return fmt::format("a warpgroup has {} rows with block scales, but must have {}: use more consumers",
                        t.warpgroup_rows(), hopper::wgmma_rows);
   if (t.bn > 256 || fresh_columns(t) % 8 != 0)
     return fmt::format("{} columns with block scales; above 192 they must be a multiple of 16 up to 256",
@@ -270,14 +271,15 @@ std::string refusal_of_packed(const GemmOperation& o, const GemmTile& t) {
     return fmt::format("depth {} with packed weights; a stage must have one block, {} values along k", t.bk,
                        kPackedDepth);
   if (t.warpgroup_rows() != kPackedColumns)
-    return fmt::format("{} rows of a warpgroup with packed weights; it must have {}: use more consumers",
+    return fmt::format("a warpgroup has {} rows with packed weights, but must have {}: use more consumers",
                        t.warpgroup_rows(), kPackedColumns);
   if (t.cluster_n > 1)
     return fmt::format(
         "{} CTAs cannot load packed weights together, since each loads its own: use no cluster along columns",
         t.cluster_n);
   if (divides_columns(t))
-    return fmt::format("{} columns with packed weights; there must be no more than one wgmma has", t.bn);
+    return fmt::format(
+        "there are {} columns with packed weights, but there must be no more than one wgmma has", t.bn);
   return "";
 }
 
@@ -295,7 +297,7 @@ std::string refusal_of_sparse(const GemmOperation& o, const GemmTile& t) {
 std::string refusal_of(const GemmOperation& o) {
   const bool mixed = (is_fp8(o.a) && is_fp8(o.b)) || (is_int8(o.a) && is_int8(o.b));
   if (!is_half(o.a) && o.a != DType::tf32 && !is_fp8(o.a) && !is_int8(o.a))
-    return fmt::format("gemm: A of {}; it must be f16, bf16, tf32, e4m3, e5m2, s8 or u8", name(o.a));
+    return fmt::format("gemm: A is {}, but must be f16, bf16, tf32, e4m3, e5m2, s8 or u8", name(o.a));
   if (o.a != o.b && !mixed)
     return fmt::format(
         "gemm: A of {} and B of {}; the types must be equal, or both 8-bit floats, or both 8-bit integers",
@@ -354,10 +356,10 @@ std::string refusal_of(const GemmOperation& o) {
 std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
   auto refuse = [&](const std::string& what) { return "gemm " + text(t) + ": " + what; };
   if (t.consumers < 1 || t.consumers > 3)
-    return refuse(fmt::format("{} consumers; there must be 1, 2 or 3", t.consumers));
+    return refuse(fmt::format("there are {} consumers, but there must be 1, 2 or 3", t.consumers));
   if (t.cluster_m < 1 || t.cluster_n < 1 || t.split_k < 1 || t.cluster_m * t.cluster_n * t.split_k > 8)
-    return refuse(fmt::format("a cluster of {} x {} x {}; it must have 1 to 8 CTAs", t.cluster_m, t.cluster_n,
-                              t.split_k));
+    return refuse(fmt::format("the cluster is {} x {} x {}, but must have 1 to 8 CTAs", t.cluster_m,
+                              t.cluster_n, t.split_k));
   if (t.pingpong && t.consumers != 2) return refuse("ping-pong needs two consumers");
   const int rows = t.warpgroup_rows();
   if (t.bm < 64 || (!t.pingpong && t.bm % t.consumers != 0) || rows % 64 != 0)
@@ -368,8 +370,8 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
   const bool columns_k_major = t.swapped ? o.a_k_major : o.b_k_major;
   if (t.bn < 8 || t.bn > 512 || t.bn % (divides_columns(t) ? 16 : 8) != 0)
     return refuse(
-        fmt::format("{} columns; there must be a multiple of 8 up to 256, or up to 200 with three consumers, "
-                    "or, for two wgmmas, a multiple of 16 up to twice that",
+        fmt::format("there are {} columns, but there must be a multiple of 8 up to 256, or up to 200 with "
+                    "three consumers, or, for two wgmmas, a multiple of 16 up to twice that",
                     t.bn));
   if (divides_columns(t) && !columns_k_major)
     return refuse(
@@ -448,8 +450,8 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                       t.bn, t.split_k, last, hopper::bulk_unit));
   }
   if (t.split_last < 1 || t.split_last > hopper::multiprocessors)
-    return refuse(fmt::format("the last tiles are divided among {} CTAs; there must be 1 to {}", t.split_last,
-                              hopper::multiprocessors));
+    return refuse(fmt::format("the last tiles are divided among {} CTAs, but there must be 1 to {}",
+                              t.split_last, hopper::multiprocessors));
   if (t.split_last > 1) {
     if (t.split_k > 1)
       return refuse("a split of the last tiles cannot be used with split k: use one of them");

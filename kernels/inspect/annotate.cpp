@@ -186,7 +186,7 @@ class Annotator {
       if (i >= all.size() || i >= instructions.size() ||
           there.find(instructions[i].opcode) == std::string::npos)
         throw Error(
-            fmt::format("it is the profile of another kernel: instruction {} is '{}' there and '{}' here", i,
+            fmt::format("it is the profile of another kernel: instruction {} is '{}' there, but '{}' here", i,
                         trimmed(there), here));
       samples_.push_back(all[i].samples);
     }

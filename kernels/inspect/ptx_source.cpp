@@ -28,7 +28,7 @@ std::string content(std::istream& in) {
 
 std::string read_code(const std::string& path) {
   if (path == "-") return content(std::cin);
-  if (fs::is_directory(path)) throw Error("it cannot be read: it is a folder");
+  if (fs::is_directory(path)) throw Error("it cannot be read, because it is a folder");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error("it cannot be read");
   return content(file);

@@ -16,7 +16,7 @@ std::string register_warning(const std::string& ptx, const Signature& signature)
     if (!e.is_too_large()) continue;
     const SourceLine source = LineMap(ptx).at(static_cast<int>(e.line));
     text += fmt::format(
-        "{}kernel '{}': a thread needs about {} registers{} (PTX line {}), {} of them accumulators, and has "
+        "{}kernel '{}': a thread needs about {} registers{} (PTX line {}), {} of them accumulators, but has "
         "{}: ptxas will spill or refuse; choose a smaller tile, keep fewer values at once, or give the role "
         "more registers",
         text.empty() ? "" : "\nwarning: ", signature.kernel, e.registers,

@@ -102,7 +102,8 @@ Json measured_in(const std::string& path, const Family& family, const Fields& fi
   const Json here = fields_of(fields), there = json.value("fields", Json::object());
   for (const auto& [name, value] : here.items())
     if (there.is_object() && there.contains(name) && there[name] != value)
-      throw Error(fmt::format("{}: it is of {} = {}, not {}", path, name, there[name].dump(), value.dump()));
+      throw Error(fmt::format("{}: it was measured with {} = {}, not {}", path, name, there[name].dump(),
+                              value.dump()));
   Json measured = {{"us", json["bench"]["median_us"]}};
   if (json.contains("device") && json["device"].is_object())
     measured["device"] = json["device"].value("name", "");

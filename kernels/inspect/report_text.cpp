@@ -103,7 +103,7 @@ std::string occupancy(const Json& o) {
   for (const auto& [what, ctas] : o["limits"].items())
     limits += fmt::format("{}{} {}", limits.empty() ? "" : ", ", what, ctas.get<int>());
   std::string text =
-      fmt::format("occupancy: {} CTAs of an SM, by its {} ({}); {} warps\n", o["ctas"].get<int>(),
+      fmt::format("occupancy: {} CTAs per SM, limited by its {} ({}); {} warps\n", o["ctas"].get<int>(),
                   o["bound"].get<std::string>(), limits, o["warps"].get<int>());
   if (o["cluster"] > 1)
     text += fmt::format("  clusters of {}: {} at once on an H100\n", o["cluster"].get<int>(),

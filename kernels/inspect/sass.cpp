@@ -23,7 +23,7 @@ analysis::SassKernel sass_of(const std::string& cubin, const std::string& kernel
     return std::move(k);
   }
   throw Error(kernel.empty()
-                  ? fmt::format("the cubin has {} kernels, and one must be named: {}", names.size(),
+                  ? fmt::format("the cubin has {} kernels, so one must be named: {}", names.size(),
                                 fmt::join(names, ", "))
                   : fmt::format("the cubin has no kernel '{}'; it has: {}", kernel, fmt::join(names, ", ")));
 }

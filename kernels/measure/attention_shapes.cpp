@@ -128,7 +128,8 @@ std::span<const AttentionSet> attention_sets() {
   static const std::vector<AttentionSet> all = {
       {"grid", "f16: 16384 tokens in lengths from 512, heads of 64, 128 and 256 columns, causal and not",
        grid},
-      {"extra", "shared keys, other widths, whole waves, packed sequences that the seed draws, bf16", extra},
+      {"extra", "shared keys, other widths, whole waves, packed sequences that are drawn from the seed, bf16",
+       extra},
       {"e4m3", "Q, K and V of e4m3, each with the same in bf16: lengths from 2048, heads like those of grid",
        of_e4m3}};
   return all;
@@ -161,7 +162,7 @@ AttentionProblem parse_attention(const std::string& text) {
                     text));
   if (p.heads % p.key_heads != 0)
     throw Error(
-        fmt::format("attention '{}': {} heads are not a multiple of K's {}", text, p.heads, p.key_heads));
+        fmt::format("attention '{}': {} heads must be a multiple of K's {}", text, p.heads, p.key_heads));
   return p;
 }
 

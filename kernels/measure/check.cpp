@@ -159,9 +159,11 @@ std::string compare(const Gpu& gpu, const Matrix& m, runtime::View memory,
 std::string compare(const Matrix& m, const Rows& got, const Rows& other,
                     const std::vector<Expected>& expected) {
   if (got.rows != other.rows || got.bytes.size() != other.bytes.size())
-    throw Error(fmt::format("compare: {} rows and {}", got.rows.size(), other.rows.size()));
-  // Most elements are not larger than those of the sample. A larger element may have a rounding error in
-  // proportion to its own magnitude.
+    throw Error(
+        fmt::format("compare: one result has {} rows and the other {}, but they must have the same rows",
+                    got.rows.size(), other.rows.size()));
+  // Most elements are within the range of the sample; larger elements may have the rounding error of their
+  // own magnitude.
   double sampled = 0;
   for (const Expected& e : expected) sampled = std::max(sampled, e.tolerance);
   size_t wrong = 0;
@@ -173,7 +175,7 @@ std::string compare(const Matrix& m, const Rows& got, const Rows& other,
     const double tolerance = 2 * (sampled + 1.01 * unit_roundoff(m.type) * std::abs(y));
     if (std::abs(x - y) <= tolerance) continue;
     if (wrong++ == 0)
-      first = fmt::format("{}[{}, {}] is {} and {}, which may differ by {:.3g}", m.name,
+      first = fmt::format("{}[{}, {}] is {} and {}, but may differ by at most {:.3g}", m.name,
                           got.rows[i / columns], i % columns, x, y, tolerance);
   }
   return wrong == 0 ? ""

@@ -26,8 +26,8 @@ void GemmProblem::set_layout(const std::string& letters) {
 void GemmProblem::accumulate_slowly() {
   if (!is_fp8(a))
     throw Error(fmt::format(
-        "slow accumulation of {}: it is only for e4m3 and e5m2, whose sums tensor cores round; sums of other "
-        "types are exact enough without it: leave it out, or choose one of these types",
+        "slow accumulation of {} is not possible: it is for e4m3 and e5m2, whose sums tensor cores round; "
+        "sums of other types are exact enough without it: leave it out, or choose one of these types",
         name(a)));
   fast_accumulation = false;
 }

@@ -23,7 +23,7 @@ double quantile_of_sorted(std::span<const double> sorted, double q) {
 
 double quantile(std::span<const double> values, double q) {
   if (values.empty()) throw Error("quantile: no values");
-  if (!(q >= 0 && q <= 1)) throw Error(fmt::format("quantile: {} is not within 0 and 1", q));
+  if (!(q >= 0 && q <= 1)) throw Error(fmt::format("quantile: {} must be between 0 and 1", q));
   std::vector<double> sorted(values.begin(), values.end());
   std::sort(sorted.begin(), sorted.end());
   return quantile_of_sorted(sorted, q);
@@ -31,7 +31,9 @@ double quantile(std::span<const double> values, double q) {
 
 Interval bootstrap_median(std::span<const double> values, uint64_t seed, int resamples) {
   if (values.empty()) throw Error("bootstrap_median: no values");
-  if (resamples < 1) throw Error(fmt::format("bootstrap_median: {} resamples", resamples));
+  if (resamples < 1)
+    throw Error(fmt::format("bootstrap_median: {} resamples were requested, but there must be at least one",
+                            resamples));
   std::mt19937_64 random(seed);
   std::uniform_int_distribution<size_t> index(0, values.size() - 1);
   std::vector<double> draw(values.size()), medians;
@@ -45,8 +47,8 @@ Interval bootstrap_median(std::span<const double> values, uint64_t seed, int res
 
 Ratio paired_ratio(std::span<const double> ours, std::span<const double> theirs, uint64_t seed) {
   if (ours.empty() || ours.size() != theirs.size())
-    throw Error(
-        fmt::format("paired_ratio: {} and {} times; the numbers must be equal", ours.size(), theirs.size()));
+    throw Error(fmt::format("paired_ratio: {} and {} times were given, but their numbers must be equal",
+                            ours.size(), theirs.size()));
   std::vector<double> ratios;
   for (size_t i = 0; i < ours.size(); ++i) ratios.push_back(theirs[i] / ours[i]);
   return {median(ratios), quantile(ratios, 0.25), quantile(ratios, 0.75), bootstrap_median(ratios, seed),
@@ -77,8 +79,8 @@ double geometric_mean(std::span<const Weighted> values) {
   double sum = 0, weights = 0;
   for (const Weighted& v : values) {
     if (!(v.value > 0) || !(v.weight > 0))
-      throw Error(
-          fmt::format("geometric_mean: value {} of weight {}; both must be above 0", v.value, v.weight));
+      throw Error(fmt::format("geometric_mean: the value is {} and its weight {}, but both must be above 0",
+                              v.value, v.weight));
     sum += v.weight * std::log(v.value);
     weights += v.weight;
   }

@@ -34,23 +34,24 @@ size_t peer_place_bytes(const runtime::View& memory, size_t parts) {
 void check_peers(std::string_view call, const std::vector<runtime::View>& memory, int rank) {
   const auto ranks = static_cast<int>(memory.size());
   if (ranks < 2 || ranks > kMostRanks)
-    throw Error(fmt::format("{}: the exchange memory of {} ranks was given; there must be 2 to {}", call,
-                            ranks, kMostRanks));
+    throw Error(fmt::format("{}: the exchange memory of {} ranks was given, but there must be 2 to {} ranks",
+                            call, ranks, kMostRanks));
   if (rank < 0 || rank >= ranks)
-    throw Error(fmt::format("{}: rank {} of {}; it must be one of the ranks whose exchange memory is given",
-                            call, rank, ranks));
+    throw Error(
+        fmt::format("{}: the rank is {} of {}, but must be one of the ranks whose exchange memory was given",
+                    call, rank, ranks));
 }
 
 void check_peer_memory(std::string_view call, const std::vector<runtime::View>& all, size_t least) {
   for (size_t r = 0; r < all.size(); ++r) {
     if (!is_aligned(all[r]) || all[r].bytes < least)
       throw Error(fmt::format(
-          "{}: the exchange memory of rank {} has {} B at {:#x}; it must have {} at a multiple of {}", call,
+          "{}: the exchange memory of rank {} has {} B at {:#x}, but must have {} at a multiple of {}", call,
           r, all[r].bytes, all[r].address, least, kAlignment));
     if (all[r].bytes != all[0].bytes)
       throw Error(
           fmt::format("{}: the exchange memory of rank {} has {} B, but that of rank 0 has {}; all must have "
-                      "the same size, which determines where data is",
+                      "the same size, since it determines where data is",
                       call, r, all[r].bytes, all[0].bytes));
   }
 }

@@ -92,7 +92,7 @@ void check_alignment(const RowCall& call, const CheckedRows& checked) {
     const auto unit = static_cast<uint64_t>(side_by_side * size_of(type));
     if (memory.address % unit != 0)
       throw Error(
-          fmt::format("all_reduce_rms_norm: {} begins at {:#x}; with {} columns of {} it must begin at a "
+          fmt::format("all_reduce_rms_norm: {} begins at {:#x}, but with {} columns of {} it must begin at a "
                       "multiple of {} B, as on all ranks",
                       call.operation->tensors[i].name, memory.address, columns, name(type), unit));
   }
@@ -134,8 +134,7 @@ struct RankedNorm::State {
     const RowCall call = call_of(p, operation);
     const CheckedRows c = check_rows(call, where);
     if (p.multiprocessors < 0)
-      throw Error(
-          fmt::format("{}: multiprocessors {}; the number must be 0 or more", kName, p.multiprocessors));
+      throw Error(fmt::format("{}: multiprocessors is {}, but must be 0 or more", kName, p.multiprocessors));
     const auto bytes = static_cast<size_t>(c.rows() * c.columns() * size_of(p.x.type));
     check_peers(kName, p.memory, p.rank);
     check_peer_memory(kName, p.memory, RankedNorm::memory_bytes(static_cast<int>(p.memory.size()), bytes));

@@ -32,32 +32,33 @@ void check(const RankedArguments& p, RankedForm form) {
   const auto ranks = static_cast<int64_t>(p.memory.size());
   check_peers(kName, p.memory, p.rank);
   if (p.rows < 1 || p.n < 1 || p.k < 1)
-    throw Error(fmt::format("rows {}, n {}, k {}; each must be at least 1", p.rows, p.n, p.k));
+    throw Error(
+        fmt::format("rows is {}, n is {} and k is {}, but each must be at least 1", p.rows, p.n, p.k));
   if (p.multiprocessors < 0)
-    throw Error(fmt::format("multiprocessors {}; the number must be 0 or more", p.multiprocessors));
+    throw Error(fmt::format("multiprocessors is {}, but must be 0 or more", p.multiprocessors));
   constexpr int64_t most = (int64_t{1} << 31) - 4096;
   const bool gathers = form == RankedForm::all_gather, scatters = form == RankedForm::reduce_scatter;
   const int64_t all = gathers || scatters ? ranks * p.rows : p.rows;
   for (const auto& [name, value] : {std::pair{"all rows", all}, {"n", p.n}, {"k", p.k}})
     if (value > most)
-      throw Error(fmt::format("{} is {}; for a tensor map it must be at most {}", name, value, most));
+      throw Error(fmt::format("{} is {}, but for a tensor map it must be at most {}", name, value, most));
   for (const auto& [name, value, type] : {std::tuple{"n", p.n, p.d_type}, {"k", p.k, p.type}})
     if (const int unit = 16 / size_of(type); value % unit != 0)
       throw Error(
-          fmt::format("{} is {}; it must be a multiple of 16 B, which are {} elements", name, value, unit));
+          fmt::format("{} is {}, but must be a multiple of 16 B, which are {} elements", name, value, unit));
   const auto wants = [](const char* what, const runtime::View& memory, DType type, int64_t elements) {
     if (memory.address % 16 != 0)
-      throw Error(fmt::format("{} begins at {:#x}; for TMA it must begin at a multiple of 16 B", what,
+      throw Error(fmt::format("{} begins at {:#x}, but for TMA it must begin at a multiple of 16 B", what,
                               memory.address));
     if (memory.bytes < static_cast<uint64_t>(elements * size_of(type)))
-      throw Error(fmt::format("{} has {} B; it must have {}", what, memory.bytes, elements * size_of(type)));
+      throw Error(fmt::format("{} has {} B, but must have {}", what, memory.bytes, elements * size_of(type)));
   };
   wants("A", p.a, p.type, (scatters ? all : p.rows) * p.k);
   wants("B", p.b, p.type, p.n * p.k);
   wants("D", p.d, p.d_type, (gathers ? all : p.rows) * p.n);
   if (p.kept.address) wants("the gathered A", p.kept, p.type, all * p.k);
   if (p.scale.address && (p.scale.bytes < 4 || p.scale.address % 4 != 0))
-    throw Error(fmt::format("scale has {} B at {:#x}; it must be one f32, at a multiple of 4 B",
+    throw Error(fmt::format("scale has {} B at {:#x}, but must be one f32, at a multiple of 4 B",
                             p.scale.bytes, p.scale.address));
   check_peer_memory(kName, p.memory,
                     RankedProduct::memory_bytes(form, static_cast<int>(ranks), p.rows, p.n, p.k, p.type));
@@ -66,9 +67,9 @@ void check(const RankedArguments& p, RankedForm form) {
 void check_blocks(const RankedArguments& p, RankedForm form, const RankedTile& t) {
   const bool gathers = form == RankedForm::all_gather;
   if (const int64_t blocks = ranked_blocks(form, t, p.rows, p.n); blocks > Exchange::most_blocks())
-    throw Error(fmt::format("a product of {} blocks of {} rows{}; the exchange memory has words for {}",
-                            blocks, gathers ? t.bm : 64, gathers ? "" : fmt::format(" x {} columns", t.bn),
-                            Exchange::most_blocks()));
+    throw Error(fmt::format(
+        "the product has {} blocks of {} rows{}, but the exchange memory has words for {}", blocks,
+        gathers ? t.bm : 64, gathers ? "" : fmt::format(" x {} columns", t.bn), Exchange::most_blocks()));
 }
 
 // Returns the tile, with those fields set that follow from the arguments.
@@ -178,10 +179,10 @@ struct RankedProduct::State {
     check(p, form);
     if (tile.ranks != static_cast<int>(p.memory.size()))
       throw Error(
-          fmt::format("a tile of {} ranks was given for a product of {}", tile.ranks, p.memory.size()));
+          fmt::format("the tile is for {} ranks, but the product is of {}", tile.ranks, p.memory.size()));
     if (tile.keeps && form != RankedForm::all_gather)
-      throw Error(
-          fmt::format("a product and {} cannot keep the gathered A, since it gathers nothing", name(form)));
+      throw Error(fmt::format(
+          "a product and {} cannot keep the gathered A, since it does not gather anything", name(form)));
     check_blocks(p, form, tile);
     const RankedSources sources = sources_of(p);
     SourcedArguments arguments(sources, p.memory.size() + 13);

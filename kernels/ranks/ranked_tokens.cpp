@@ -29,29 +29,31 @@ void check_sizes(const RankedTokensArguments& p) {
   constexpr int64_t most_words = int64_t{1} << 31, most_experts = 1 << 14;
   if (p.experts < 1 || p.experts * ranks > most_experts)
     throw Error(
-        fmt::format("{} experts of each of {} ranks; each must have at least 1, and all together at most {}",
+        fmt::format("there are {} experts on each of {} ranks, but each rank must have at least 1, and all "
+                    "together at most {}",
                     p.experts, ranks, most_experts));
   if (p.row_bytes < 16 || p.row_bytes % 16 != 0 || p.row_bytes >= most_words)
-    throw Error(fmt::format("rows of {} B; they must have a multiple of 16 B, less than 2^31", p.row_bytes));
+    throw Error(fmt::format("a row has {} B, but must have a multiple of 16 B, less than 2^31", p.row_bytes));
   if (p.rows < 0 || p.rows > p.most_rows)
     throw Error(
-        fmt::format("rows {}, most_rows {}; rows must be 0 to most_rows, which must be equal on all ranks",
+        fmt::format("rows is {} and most_rows is {}, but rows must be 0 to most_rows, and most_rows must be "
+                    "equal on all ranks",
                     p.rows, p.most_rows));
   if (p.most_rows >= most_words / ranks)
-    throw Error(fmt::format("most_rows {} of each of {} ranks; their product must be less than 2^31",
+    throw Error(fmt::format("most_rows is {} on each of {} ranks, but their product must be less than 2^31",
                             p.most_rows, ranks));
   if (p.multiprocessors < 0)
-    throw Error(fmt::format("multiprocessors {}; the number must be 0 or more", p.multiprocessors));
+    throw Error(fmt::format("multiprocessors is {}, but must be 0 or more", p.multiprocessors));
 }
 
 void check_tensors(const RankedTokensArguments& p, TokenForm form) {
   const auto ranks = static_cast<int64_t>(p.memory.size());
   const auto wants = [](const char* what, const runtime::View& memory, int64_t bytes, uint64_t unit) {
     if (memory.address % unit != 0)
-      throw Error(
-          fmt::format("{} begins at {:#x}; it must begin at a multiple of {} B", what, memory.address, unit));
+      throw Error(fmt::format("{} begins at {:#x}, but must begin at a multiple of {} B", what,
+                              memory.address, unit));
     if (memory.bytes < static_cast<uint64_t>(bytes))
-      throw Error(fmt::format("{} has {} B; it must have {}", what, memory.bytes, bytes));
+      throw Error(fmt::format("{} has {} B, but must have {}", what, memory.bytes, bytes));
   };
   wants("sorted", p.sorted, p.rows * p.row_bytes, 16);
   wants("grouped", p.grouped, ranks * p.most_rows * p.row_bytes, 16);

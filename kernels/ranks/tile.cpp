@@ -16,7 +16,7 @@ int64_t quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 void check(const RankedTile& t) {
   if (t.ranks < 2 || t.ranks > kMostRanks)
-    throw Error(fmt::format("a product of {} ranks; there must be 2 to {}", t.ranks, kMostRanks));
+    throw Error(fmt::format("a product of ranks has {} ranks, but must have 2 to {}", t.ranks, kMostRanks));
   if (!is_half(t.type) && t.type != DType::e4m3)
     throw Error(fmt::format("a product of ranks does not support {}; A and B must be bf16, f16 or e4m3",
                             name(t.type)));

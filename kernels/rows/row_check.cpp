@@ -43,11 +43,11 @@ class RowCheck {
     }
     check_apart();
     if (const auto k = checked.sizes.find("k"); k != checked.sizes.end() && k->second > checked.columns())
-      fail(fmt::format("k = {}; it must be at most the {} columns", k->second, checked.columns()));
+      fail(fmt::format("k is {}, but must be at most the {} columns", k->second, checked.columns()));
     for (const auto& [word, of] : {std::pair("scales", "heads"), {"scale_pages", "pages"}})
       if (const auto s = checked.sizes.find(word);
           s != checked.sizes.end() && s->second != 1 && s->second != checked.sizes.at(of))
-        fail(fmt::format("{} {}; there must be one, or one for each of {} {}", s->second, word,
+        fail(fmt::format("{} {} were given, but there must be one, or one for each of {} {}", s->second, word,
                          checked.sizes.at(of), of));
     for (const auto& [blocks, of] :
          {std::pair("column_blocks", "columns"), std::pair("row_blocks", "rows")}) {

@@ -114,7 +114,7 @@ class FormulaParser {
   }
 
   size_t operators(int level, int depth) {
-    if (depth > kMostDepth) fail(fmt::format("it nests deeper than {}", kMostDepth));
+    if (depth > kMostDepth) fail(fmt::format("it is nested more than {} levels deep", kMostDepth));
     if (level > kTightest) return operand(depth);
     size_t left = operators(level + 1, depth);
     for (bool more = true; more;) {
@@ -132,7 +132,7 @@ class FormulaParser {
 
   size_t operand(int depth) {
     if (take("-")) {
-      if (depth > kMostDepth) fail(fmt::format("it nests deeper than {}", kMostDepth));
+      if (depth > kMostDepth) fail(fmt::format("it is nested more than {} levels deep", kMostDepth));
       return add({Kind::unary, 0, 0, {operand(depth + 1)}});
     }
     if (take("(")) {
@@ -170,7 +170,7 @@ class FormulaParser {
     }
     if (node.place == f_.buffers_.size()) {
       at_ = from;
-      fail(fmt::format("there is no buffer '{}'; there are {}", word, known.empty() ? "none" : known));
+      fail(fmt::format("there is no buffer '{}'; the buffers are {}", word, known.empty() ? "none" : known));
     }
     do node.operands.push_back(operators(1, depth + 1));
     while (take(","));
@@ -228,7 +228,7 @@ Formula::Formula(std::string_view text, std::span<const FormulaBuffer> buffers, 
     : text_(text), buffers_(buffers.begin(), buffers.end()) {
   if (text.size() > kMostCharacters)
     throw Error(
-        fmt::format("a formula of {} characters; at most {} are allowed", text.size(), kMostCharacters));
+        fmt::format("a formula has {} characters, but may have at most {}", text.size(), kMostCharacters));
   FormulaParser(*this, text_, rank).parse();
 }
 
@@ -259,7 +259,7 @@ struct Formula::Run {
       case Kind::sum: {
         const double count = value(n.operands[0]);
         if (!(count <= kMostTerms))
-          fail(fmt::format("a sum of {:g} terms; at most {:g} are allowed", count, kMostTerms));
+          fail(fmt::format("a sum has {:g} terms, but may have at most {:g}", count, kMostTerms));
         double all = 0;
         for (variables[n.place] = 0; variables[n.place] < count; ++variables[n.place])
           all += value(n.operands[1]);
@@ -281,8 +281,8 @@ struct Formula::Run {
       const double i = value(n.operands[d]);
       const uint64_t extent = flat ? count : b.shape[d];
       if (!(i >= 0 && i < static_cast<double>(extent)) || i != std::trunc(i))
-        fail(fmt::format("{:g} is not an index {}of {}, which has {}", i, flat ? "" : fmt::format("{} ", d),
-                         b.name, extent));
+        fail(fmt::format("{:g} is not an index {}of {}, whose extent is {}", i,
+                         flat ? "" : fmt::format("{} ", d), b.name, extent));
       at += static_cast<uint64_t>(i) * stride;
       stride *= extent;
     }

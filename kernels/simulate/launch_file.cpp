@@ -19,34 +19,34 @@ namespace ptxbuilder::command {
 
 const char* const launch_file_help =
     R"help(FILE.json, in which lists of extents run from the innermost dimension outwards and // begins a comment:
-  "entry": the kernel, where there are several         "dynamic_shared_bytes": of the launch
+  "entry": the kernel, if there are several            "dynamic_shared_bytes": of the launch
   "grid", "block", "cluster": a number or a list of up to 3
-      What is missing is taken from the sidecar beside the PTX (the grid from its rule), else block and cluster
-      from what the PTX requires; dynamic_shared_bytes is 0 then.
-  "cooperative": true for a launch whose CTAs all run at once, as one that synchronizes its grid
-  "launches": [{"entry": ..., "grid": ..., "parameters": [...]}, ...] in the place of all that stands above and of
-      "parameters", for several launches in order; "overlaps": true for one that may begin before the launch ahead
+      What is missing is taken from the sidecar next to the PTX (the grid from its rule), or else block and cluster
+      from what the PTX requires, and dynamic_shared_bytes is 0.
+  "cooperative": true for a launch whose CTAs all run at once, such as one that synchronizes its grid
+  "launches": [{"entry": ..., "grid": ..., "parameters": [...]}, ...] instead of all the above and of
+      "parameters", for several launches in order; "overlaps": true for one that may begin before the previous launch
       has ended (programmatic dependent launch)
   "buffers": [{"name": "a", "dtype": "bf16", "shape": [64, 128], "init": ...}]; init is "zeros" (the default),
       "poison" (all bits set, a NaN), "iota" (0, 1, 2, ...), "normal" (N(0, 1); "seed": N repeats it), a number
-      for all, a list of numbers, {"file": "raw bytes, or NAME.npy"}, {"formula": "a[i] * 2"} over the buffers
-      ahead, or {"struct": [parameters with "at": bytes, ...]}, by which pointers and tensor maps lie in memory,
-      of which all else is zeros or, by "file" beside "struct", what a file holds.
-      "symbol": "name" is a __device__ or __constant__ variable, whose first bytes the buffer is; without "init"
-      it begins as the PTX says.
+      for all, a list of numbers, {"file": "raw bytes, or NAME.npy"}, {"formula": "a[i] * 2"} over the previous
+      buffers, or {"struct": [parameters with "at": bytes, ...]}, which puts pointers and tensor maps into memory;
+      the rest is zeros or, with "file" next to "struct", the contents of a file.
+      "symbol": "name" makes the buffer the first bytes of a __device__ or __constant__ variable; without "init"
+      it begins with the values in the PTX.
   "parameters", in order, each one of
       {"scalar": "u32", "value": 3}; {"raw": "00 0a ff"} (bytes in hexadecimal), {"raw": {"file": "raw bytes"}}
       {"pointer": "a", "offset": bytes}; {"pointer": null}
       {"tensor_map": "a", "box": [64, 64], "swizzle": "none|32|64|128", "interleave": "none|16|32",
-       "oob_fill": "zero|nan", "element_strides": [1, 1], "offset": bytes; and where they are not the
+       "oob_fill": "zero|nan", "element_strides": [1, 1], "offset": bytes; and if they differ from the
        buffer's own: "dtype", "shape", "strides" (bytes, of dimensions 1 and up), and "overlaps": true for strides
-       shorter than a row}; of an im2col map in the place of
+       shorter than a row}; an im2col map has instead of
        "box": "im2col": {"channels": 64, "pixels": 128, "lower": [-1, -1], "upper": [-1, -1]}
       {"struct": [a parameter with "at": bytes, ...], "bytes": of all}
   "outputs": [{"buffer": "d", "print": elements, "write": "file",
       "equals": a number, a list, {"buffer": "e"}, {"file": "raw bytes, or NAME.npy"} or
       {"formula": "sum(k, 64, a[k, i1] * b[k, i0])"}, "tolerance": 0, "relative": 0}]
-      An element is right when |it - expected| <= tolerance + relative |expected|. Formulas have C's operators,
+      An element is right if |element - expected| <= tolerance + relative |expected|. Formulas have C's operators,
       i (the element's number), i0, i1, ... (its coordinates), sum, select, min, max, pow, abs, exp, log, sqrt,
       rsqrt, sin, cos, tanh, erf, floor, ceil, round, trunc, and elements of buffers as they are before the launch.
   "waivers": [{"kind": "race", "line": of the PTX}], findings that are known and accepted
@@ -275,7 +275,8 @@ class Reader {
       if (launch_.buffers[i].name == name) return i;
       known += (known.empty() ? "" : ", ") + launch_.buffers[i].name;
     }
-    node.refuse(fmt::format("there is no buffer '{}'; there are {}", name, known.empty() ? "none" : known));
+    node.refuse(
+        fmt::format("there is no buffer '{}'; the buffers are {}", name, known.empty() ? "none" : known));
   }
 
   void buffer(const Node& node) {
@@ -284,13 +285,14 @@ class Reader {
     b.path = node.path();
     b.name = node.at("name").text();
     for (const LaunchBuffer& other : launch_.buffers)
-      if (other.name == b.name) node.at("name").refuse(fmt::format("a second buffer '{}'", b.name));
+      if (other.name == b.name)
+        node.at("name").refuse(fmt::format("the name of buffer '{}' is used twice", b.name));
     b.dtype = node.at("dtype").dtype();
     b.shape = node.at("shape").wholes<uint64_t>(1, 8, 1, uint64_t{1} << 32);
     unsigned __int128 bytes = static_cast<unsigned>(size_of(b.dtype));
     for (uint64_t extent : b.shape)
       if ((bytes *= extent) > kMostBytes)
-        node.at("shape").refuse(fmt::format("more than {} bytes in all", kMostBytes));
+        node.at("shape").refuse(fmt::format("the buffers have more than {} bytes in total", kMostBytes));
     if (auto symbol = node.find("symbol")) {
       b.symbol = symbol->text();
       b.content.kind = Content::Kind::kept;
@@ -361,16 +363,16 @@ class Reader {
     if (c.file.extension() == ".npy") {
       const NpyHeader h = npy_header(c.file);
       if (!npy_holds(h.type, of.dtype))
-        node.refuse(fmt::format("{} has elements of type {}, and the buffer has {}, which is {}",
+        node.refuse(fmt::format("{} has elements of type {}, but the buffer has {}, which is {}",
                                 c.file.string(), h.type, name(of.dtype), npy_type(of.dtype)));
       if (h.shape != of.shape)
-        node.refuse(fmt::format("{} has the shape [{}], innermost first, and the buffer has [{}]",
+        node.refuse(fmt::format("{} has the shape [{}], innermost first, but the buffer has [{}]",
                                 c.file.string(), fmt::join(h.shape, ", "), fmt::join(of.shape, ", ")));
       c.skipped = h.bytes;
     }
     if (size != c.skipped + of.bytes())
-      node.refuse(
-          fmt::format("{} has {} bytes, the buffer {}", c.file.string(), size - c.skipped, of.bytes()));
+      node.refuse(fmt::format("{} has {} bytes, but the buffer has {}", c.file.string(), size - c.skipped,
+                              of.bytes()));
   }
 
   void fill_structure(LaunchBuffer& b, const Node& node) const {
@@ -408,7 +410,7 @@ class Reader {
     else
       node.refuse(R"(it is a "scalar", a "pointer", a "tensor_map", "raw" or a "struct" of these)");
     if (auto at = node.find("at")) {
-      if (!inside) at->refuse("only the members of a struct have a place");
+      if (!inside) at->refuse("only the members of a struct have an offset, \"at\"");
       p.at = static_cast<uint32_t>(at->whole(0, ~uint32_t{0}));
     } else if (inside) {
       node.at("at");
@@ -466,7 +468,7 @@ class Reader {
     const size_t rank = p.map.shape.size();
     if (rank > hopper::tensor_rank)
       node.at("tensor_map")
-          .refuse(fmt::format("a tensor map has rank 1 to {}, not {}", hopper::tensor_rank, rank));
+          .refuse(fmt::format("a tensor map must have rank 1 to {}, not {}", hopper::tensor_rank, rank));
     if (auto strides = node.find("strides")) {
       p.map.strides = strides->wholes<uint64_t>(rank - 1, rank - 1, 0, uint64_t{1} << 40);
     } else {
@@ -474,7 +476,7 @@ class Reader {
       p.map.strides.assign(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(rank - 1));
     }
     if (auto im2col = node.find("im2col")) {
-      if (node.find("box")) node.at("box").refuse("an im2col map has channels and pixels, and no box");
+      if (node.find("box")) node.at("box").refuse("an im2col map has channels and pixels instead of a box");
       p.map.im2col = corners(*im2col, rank);
       recipe.pixels = static_cast<uint32_t>(im2col->at("pixels").whole(1, 1024));
       recipe.box.assign(rank, 1);
@@ -497,13 +499,13 @@ class Reader {
       (at ? *at : node).refuse(breach->text);
     }
     if (runtime::extent_bytes(p.map) + p.offset > b.bytes())
-      node.refuse(fmt::format("the tensor has {} B from byte {} on, and the buffer '{}' has {} B",
+      node.refuse(fmt::format("the tensor has {} B from byte {}, but the buffer '{}' has {} B",
                               runtime::extent_bytes(p.map), p.offset, b.name, b.bytes()));
   }
 
   static runtime::Im2col corners(const Node& node, size_t rank) {
     node.members({"channels", "pixels", "lower", "upper"});
-    if (rank < 3) node.refuse(fmt::format("an im2col map has rank 3 to 5, not {}", rank));
+    if (rank < 3) node.refuse(fmt::format("an im2col map must have rank 3 to 5, not {}", rank));
     runtime::Im2col p;
     for (auto [name, to] : {std::pair{"lower", &p.lower}, std::pair{"upper", &p.upper}}) {
       const Node list = node.at(name);
@@ -529,7 +531,8 @@ class Reader {
     for (size_t i = 0; i < list.list(1, most); ++i) {
       LaunchParameter member = parameter(list[i], true);
       if (member.at + member.size() > bytes)
-        list[i].refuse(fmt::format("{} B at byte {} of a struct of {} B", member.size(), member.at, bytes));
+        list[i].refuse(
+            fmt::format("{} B at byte {} do not fit in a struct of {} B", member.size(), member.at, bytes));
       all.push_back(std::move(member));
     }
     return all;

@@ -42,7 +42,7 @@ NpyHeader npy_header(const std::filesystem::path& path) {
     before = 12;
   }
   if (size > kMostHeader)
-    refuse(fmt::format("its header has {} bytes; at most {} are allowed", size, kMostHeader));
+    refuse(fmt::format("its header has {} bytes, but may have at most {}", size, kMostHeader));
   std::string text(size, ' ');
   in.read(text.data(), size);
   if (!in) refuse("it ends within its header");

@@ -82,7 +82,7 @@ class FileValues final : public RuleValues {
       : file_(file), launch_(launch), multiprocessors_(multiprocessors) {
     const size_t given = launch.parameters.size(), wanted = sidecar.parameters.size();
     if (given != wanted)
-      refuse(file, launch, fmt::format("parameters: {} are given, and the sidecar has {}", given, wanted));
+      refuse(file, launch, fmt::format("parameters: {} were given, but the sidecar has {}", given, wanted));
   }
 
   uint64_t bits(size_t parameter) const override {
@@ -94,7 +94,7 @@ class FileValues final : public RuleValues {
   uint64_t extent(size_t parameter, size_t dimension) const override {
     const LaunchParameter& p = of_kind(parameter, LaunchParameter::Kind::tensor_map, "a tensor map");
     if (dimension >= p.map.shape.size())
-      refuse(file_, fmt::format("{}: it has {} dimensions, and the rule of the grid names dimension {}",
+      refuse(file_, fmt::format("{}: it has {} dimensions, but the rule of the grid names dimension {}",
                                 p.path, p.map.shape.size(), dimension));
     return p.map.shape[dimension];
   }
@@ -144,12 +144,12 @@ void check_parameters(const LaunchFile& file, const KernelLaunch& launch, const 
   for (size_t i = 0; i < std::min(given, wanted); ++i)
     if (const size_t bytes = launch.parameters[i].size(); bytes != entry.parameters[i].bytes)
       refuse(file, launch,
-             fmt::format("parameters[{}]: it has {} B, and the parameter '{}' of the PTX has {} B", i, bytes,
+             fmt::format("parameters[{}]: it has {} B, but the parameter '{}' of the PTX has {} B", i, bytes,
                          entry.parameters[i].name, entry.parameters[i].bytes));
   if (given != wanted)
     refuse(
         file, launch,
-        fmt::format("parameters: {} are given, '{}' takes {}{}", given, demangled(entry.name), wanted,
+        fmt::format("parameters: {} were given, but '{}' takes {}{}", given, demangled(entry.name), wanted,
                     given < wanted ? "; the next is '" + entry.parameters[given].name + "'" : std::string()));
 }
 
@@ -324,7 +324,7 @@ class Bench {
       const auto [address, bytes] = device_->variable(*kernels_[0].program, b.symbol);
       if (b.bytes() > bytes)
         throw Error(
-            fmt::format("the variable '{}' has {} B, and the buffer has {}", b.symbol, bytes, b.bytes()));
+            fmt::format("the variable '{}' has {} B, but the buffer has {}", b.symbol, bytes, b.bytes()));
       return address;
     } catch (const Error& e) {
       refuse(file_, fmt::format("{}.symbol: {}", b.path, e.what()));

@@ -18,7 +18,7 @@ Enum named(const char* option, const std::string& word, int count) {
     if (name(value) == word) return value;
     known += fmt::format("{}{}", i ? ", " : "", name(value));
   }
-  throw Error(fmt::format("--{} {}: it is one of {}", option, word, known));
+  throw Error(fmt::format("--{} {}: it must be one of {}", option, word, known));
 }
 
 // Returns the number of elements of the box that are loaded along dimension d.

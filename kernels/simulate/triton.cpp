@@ -29,7 +29,7 @@ TritonKernel triton_kernel(const std::filesystem::path& folder) {
       refuse(fmt::format("{} has no number \"{}\"", name, member));
     const auto value = json[member].get<uint64_t>();
     if (value < least || value > most)
-      refuse(fmt::format("{}: \"{}\" is {}; {} to {} are possible", name, member, value, least, most));
+      refuse(fmt::format("{}: \"{}\" is {}, but must be {} to {}", name, member, value, least, most));
     return static_cast<uint32_t>(value);
   };
   kernel.signature.kernel = kernel.ptx.stem().string();

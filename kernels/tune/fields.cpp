@@ -35,7 +35,8 @@ Tried tried_field(const std::string& words) {
     from = end;
   }
   if (tried.values.empty() || std::count(tried.values.begin(), tried.values.end(), "") > 0)
-    throw UsageError(fmt::format("--field '{}': write a field and its values, such as bm=64,128", words));
+    throw UsageError(
+        fmt::format("--field '{}': it must be a field and its values, such as bm=64,128", words));
   return tried;
 }
 
@@ -48,8 +49,8 @@ std::vector<Tried> tried_fields(const std::vector<std::string>& words,
     if (std::count_if(all.begin(), all.end(), [&](const Tried& t) { return t.name == name; }) > 1)
       throw UsageError(fmt::format("--field {}: it is named twice; give all its values at once", name));
     if (std::count(given.begin(), given.end(), name) > 0)
-      throw UsageError(fmt::format(
-          "--field {} and --{}: give either the values that are tried, or a fixed value", name, name));
+      throw UsageError(
+          fmt::format("--field {} and --{}: pass either the values to try or a fixed value", name, name));
   }
   return all;
 }
@@ -184,7 +185,7 @@ std::vector<Trial> trials(const Fields& fields, const std::vector<std::string>& 
   for (const Tried& field : tried_fields(tried, given)) {
     if (all.size() * field.values.size() > kMostTrials)
       throw UsageError(fmt::format(
-          "{} values of {} and those of the fields before it are more than {} combinations: try fewer",
+          "{} values of {} and those of the fields before it make more than {} combinations: try fewer",
           field.values.size(), field.name, kMostTrials));
     std::vector<Trial> more;
     for (const Trial& before : all)

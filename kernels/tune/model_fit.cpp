@@ -122,10 +122,9 @@ Fit fit_of(std::span<const TimedProduct> products, const ModelConstants& constan
 ModelConstants fitted(std::span<const TimedProduct> products, const ModelConstants& start) {
   for (const TimedProduct& p : products)
     if (purpose_of(p.size.n, p.size.k) == Purpose::test)
-      throw Error(
-          fmt::format("{} x {} x {} judges choices: a model that is fitted to it would judge itself. Use "
-                      "shapes of --set fit",
-                      p.size.m, p.size.n, p.size.k));
+      throw Error(fmt::format(
+          "{} x {} x {} is reserved for evaluation, so no model may be fitted to it. Use shapes of --set fit",
+          p.size.m, p.size.n, p.size.k));
   ModelConstants best = start;
   double least = loss(products, best, start);
   std::array<double, std::size(kConstants)> shares;
@@ -195,7 +194,7 @@ std::string model_text(const std::string& model, const ModelConstants& constants
   }
   if (changed != std::size(kConstants))
     throw Error(
-        fmt::format("the model's text has {} of the model's {} constants; it must be kernels/gemm/model.def",
+        fmt::format("the model's text has {} of the model's {} constants, but must be kernels/gemm/model.def",
                     changed, std::size(kConstants)));
   return text;
 }

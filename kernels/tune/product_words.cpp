@@ -26,7 +26,7 @@ command::Option add_product(const command::Arguments& app, ProductWords& words) 
       .among({"bf16", "f16", "tf32", "e4m3", "e5m2", "s8"})
       .with_default();
   app.option("--d-type", words.d_type,
-             "type of D; unless given, that of A, or f32 for tf32, s32 for s8, bf16 for e4m3 and e5m2")
+             "type of D; by default that of A, or f32 for tf32, s32 for s8, bf16 for e4m3 and e5m2")
       .among({"bf16", "f16", "f32", "s32"});
   app.option("--layout", words.layout,
              "the layout in cuBLAS's letters for row-major data: NN is A[m,k] times B[k,n]")

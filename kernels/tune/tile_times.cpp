@@ -39,7 +39,7 @@ bool parse_time(std::string_view word, TimedProduct& product) {
 TimedProduct parse_line(std::string_view line) {
   const std::vector<std::string_view> words = split(line, ' ');
   const Error bad(
-      fmt::format("'{}' is not a product with its times; the form is 'bf16 bf16 TN 4096 4096 4096 "
+      fmt::format("'{}' must be a product with its times, such as 'bf16 bf16 TN 4096 4096 4096 "
                   "cuBLASLt=190.1 128x256x64_4=191.2'",
                   line.substr(0, 80)));
   if (words.size() < 7) throw bad;

@@ -17,7 +17,7 @@ OurOptions TuneWords::our_options() const {
 }
 
 void add_tune_options(const command::Arguments& app, TuneWords& w) {
-  app.option("--rounds", w.method.rounds, "rounds, in which all tiles run once")
+  app.option("--rounds", w.method.rounds, "number of rounds, in each of which all tiles run once")
       .from(1, 10000)
       .with_default();
   app.option("--burst-ms", w.method.burst_milliseconds,
@@ -28,11 +28,12 @@ void add_tune_options(const command::Arguments& app, TuneWords& w) {
              "seconds of warm-up before the first round of each problem")
       .from(0.0, 600.0)
       .with_default();
-  app.option("--seed", w.seed, "seed of data and order; random unless given");
-  app.option("--ptxas", w.ours.ptxas, "the ptxas to use; else the one in PATH, CUDA_PATH or /usr/local");
+  app.option("--seed", w.seed, "seed of data and order; random by default");
+  app.option("--ptxas", w.ours.ptxas,
+             "the ptxas to use; by default the one in PATH, CUDA_PATH or /usr/local");
   app.flag("--driver-assembles", w.ours.driver_assembles,
            "let the driver compile PTX, even if ptxas is available");
-  app.flag("--no-cache", w.no_cache, "compile again, and keep nothing");
+  app.flag("--no-cache", w.no_cache, "compile again, and do not use the cache");
 }
 
 }  // namespace ptxbuilder::bench

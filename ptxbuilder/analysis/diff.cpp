@@ -279,7 +279,7 @@ std::string report(const std::vector<Difference>& differences, bool all) {
     page += fmt::format("  {}{}\n", text(d), more ? fmt::format("; and {} more such", more) : "");
   }
   if (counts_only) {
-    page += fmt::format("\nin detail: {} more, which --all tells\n", differences.size() - facts);
+    page += fmt::format("\n{} more in detail, which --all shows\n", differences.size() - facts);
     for (const auto& [region, events] : by_region) {
       std::vector<std::string> words;
       for (const auto& [event, times] : events) words.push_back(fmt::format("{} {}", times, event));

@@ -502,7 +502,7 @@ std::string Order::missing(const Place& place) const {
   if (found == mbarriers_.end()) return "";
   const Mbarrier& b = found->second;
   if (b.now.pending > 0) return fmt::format("{} of {} arrivals are missing", b.now.pending, b.count);
-  return fmt::format("of {} bytes {} have come", b.now.expected, b.now.issued);
+  return fmt::format("of {} bytes, {} have arrived", b.now.expected, b.now.issued);
 }
 
 void Order::finish() {

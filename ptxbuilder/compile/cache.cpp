@@ -223,7 +223,7 @@ void Cache::store(const Key& key, const Entry& entry) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (error)
-    throw Error(fmt::format("cache {}: creating the directory failed: {}", directory, error.message()));
+    throw Error(fmt::format("cache {}: the directory could not be created: {}", directory, error.message()));
 
   Header header;
   header.key = key;

@@ -38,12 +38,12 @@ std::string at(const isa::Target& target, int ptx_version) {
 std::string flaw(const isa::Row& row) {
   const isa::Target& least = row.targets.least();
   if (std::count(row.syntax.begin(), row.syntax.end(), ';') != 1 || !row.syntax.ends_with(';'))
-    return "a row is one instruction that ends in a semicolon; use ptx() for several";
+    return "a row must be one instruction that ends in a semicolon; use ptx() for several";
   if (row.syntax.starts_with('@'))
-    return "a row has no predicate of its own: add it to the call with .when(p)";
+    return "a row must not have a predicate of its own: add it to the call with .when(p)";
   if (!row.does_something()) return "it is pure and writes no operand, so it would be dropped";
   if (row.ptx_version < least.ptx_version)
-    return fmt::format("{} is its least target, which PTX {} does not have; raise the .version to {}",
+    return fmt::format("{} is its lowest target, but PTX {} does not have it; raise the .version to {}",
                        least.name, isa::version_text(row.ptx_version), isa::version_text(least.ptx_version));
   return "";
 }

@@ -253,10 +253,10 @@ std::string in_child(std::string_view name, std::chrono::milliseconds limit,
   if (kind == 'E') throw Error(answer);
   if (kind == 'F') throw Error(fmt::format("{}: {}", name, answer));
   const std::string place = last_words.place();
-  throw Error(fmt::format("{}: LLVM {} crashes {}, which is a bug of LLVM: {}", name, LLVM_VERSION_STRING,
+  throw Error(fmt::format("{}: LLVM {} crashed {}, which is a bug in LLVM: {}", name, LLVM_VERSION_STRING,
                           place.empty() ? "without a word" : place,
                           place.empty()
-                              ? "compile its functions one by one to find the one"
+                              ? "compile its functions one by one to find the one that crashes it"
                               : "write the function differently, or optimize the module with `opt` first"));
 }
 

@@ -72,10 +72,11 @@ class Fatbins {
     if (!file_.substr(offset).starts_with(kMagic))
       fail_at(offset, fmt::format("{:#010x} is not a fatbin's magic number", header.magic));
     if (header.version != 1)
-      fail_at(offset, fmt::format("a fatbin of version {}, but only version 1 is known", header.version));
-    if (header.header_bytes < sizeof(Header))
       fail_at(offset,
-              fmt::format("a fatbin's header of {} B has less than {}", header.header_bytes, sizeof(Header)));
+              fmt::format("the fatbin has version {}, but only version 1 is supported", header.version));
+    if (header.header_bytes < sizeof(Header))
+      fail_at(offset, fmt::format("the header of a fatbin has {} B, but must have at least {}",
+                                  header.header_bytes, sizeof(Header)));
     size_t at = offset + header.header_bytes;
     if (at > end || header.bytes > end - at)
       fail_at(offset, fmt::format("a fatbin of {} B ends beyond {:#x}", header.bytes, end));
@@ -87,12 +88,14 @@ class Fatbins {
   size_t entry(size_t offset, size_t end) {
     const auto header = read_at<EntryHeader>(file_, offset, "an entry's header");
     if (header.header_bytes < sizeof header || header.header_bytes > end - offset)
-      fail_at(offset, fmt::format("an entry's header of {} B has less than {} or ends beyond {:#x}",
-                                  header.header_bytes, sizeof header, end));
+      fail_at(offset,
+              fmt::format(
+                  "the header of an entry has {} B, but must have at least {} and not extend beyond {:#x}",
+                  header.header_bytes, sizeof header, end));
     const size_t at = offset + header.header_bytes;
     if (header.bytes > end - at)
-      fail_at(offset,
-              fmt::format("an entry of {} B ends beyond its fatbin's end at {:#x}", header.bytes, end));
+      fail_at(offset, fmt::format("an entry of {} B extends beyond the end of its fatbin at {:#x}",
+                                  header.bytes, end));
     if (header.kind == kPtx || header.kind == kCubin)
       all.push_back(code_of(offset, header, file_.substr(at, header.bytes)));
     return at + header.bytes;
@@ -107,8 +110,8 @@ class Fatbins {
     if (!(header.flags & (kLz4 | kZstd))) return code;
     code.packing = header.flags & kZstd ? DeviceCode::Packing::zstd : DeviceCode::Packing::lz4;
     if (header.packed_bytes > content.size())
-      fail_at(offset,
-              fmt::format("{} B are packed, but the entry has {}", header.packed_bytes, content.size()));
+      fail_at(offset, fmt::format("the packed data has {} B, but the entry has {}", header.packed_bytes,
+                                  content.size()));
     code.content = content.substr(0, header.packed_bytes);
     code.unpacked_bytes = header.unpacked_bytes;
     return code;

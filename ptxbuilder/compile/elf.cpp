@@ -12,18 +12,19 @@ namespace ptxbuilder {
 std::vector<ElfSection> sections_of_elf(std::string_view file) {
   const auto header = read_at<Elf64_Ehdr>(file, 0, "the ELF header");
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
-    fail_at(EI_CLASS, "an ELF file must be of 64 bits and little-endian to hold device code");
+    fail_at(EI_CLASS, "an ELF file must be 64-bit and little-endian to hold device code");
   if (header.e_shnum == 0) return {};
   if (header.e_shentsize != sizeof(Elf64_Shdr))
-    fail_at(offsetof(Elf64_Ehdr, e_shentsize),
-            fmt::format("a section header of {} B is not one of {}", header.e_shentsize, sizeof(Elf64_Shdr)));
+    fail_at(offsetof(Elf64_Ehdr, e_shentsize), fmt::format("a section header has {} B, but must have {}",
+                                                           header.e_shentsize, sizeof(Elf64_Shdr)));
   auto section = [&](size_t i) {
     return read_at<Elf64_Shdr>(file, header.e_shoff + i * sizeof(Elf64_Shdr), "a section header");
   };
   part_of(file, header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr), "the table of sections");
   if (header.e_shstrndx >= header.e_shnum)
     fail_at(offsetof(Elf64_Ehdr, e_shstrndx),
-            fmt::format("section {} has the names, but there are {}", header.e_shstrndx, header.e_shnum));
+            fmt::format("section {} holds the names, but there are only {} sections", header.e_shstrndx,
+                        header.e_shnum));
   const Elf64_Shdr names = section(header.e_shstrndx);
   const std::string_view text = part_of(file, names.sh_offset, names.sh_size, "the section of names");
   std::vector<ElfSection> all;

@@ -40,7 +40,8 @@ class Unpacking {
   }
   void room(size_t bytes) const {
     if (bytes > size_ - text_.size())
-      fail(fmt::format("{} B more than the {} B that it unpacks to", bytes - (size_ - text_.size()), size_));
+      fail(fmt::format("the data is {} B longer than the {} B to which it should unpack",
+                       bytes - (size_ - text_.size()), size_));
   }
   void literals(size_t bytes) {
     if (bytes > block_.size() - at_)

@@ -139,7 +139,8 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::string
   auto milliseconds_left = [&] {
     auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0)
-      throw Error(fmt::format("{}: killed, not finished after {} ms", program, time_limit.count()));
+      throw Error(fmt::format("{}: it was killed because it had not finished after {} ms", program,
+                              time_limit.count()));
     return static_cast<int>(std::min<long>(left, 1 << 30));
   };
 

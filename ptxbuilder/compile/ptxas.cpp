@@ -161,7 +161,7 @@ std::string_view Ptxas::target_of(std::string_view ptx) {
 
 std::vector<std::string> Ptxas::arguments(std::string_view ptx, const PtxasOptions& options) {
   if (options.optimization < 0 || options.optimization > 3) {
-    throw Error(fmt::format("ptxas: optimization level {} is outside of 0 to 3", options.optimization));
+    throw Error(fmt::format("ptxas: the optimization level is {}, but must be 0 to 3", options.optimization));
   }
   std::vector<std::string> arguments = {"-v", fmt::format("-arch={}", target_of(ptx)),
                                         fmt::format("-O{}", options.optimization)};

@@ -11,7 +11,7 @@ namespace ptxbuilder {
 FolderWriter::FolderWriter(const std::string& folder) : folder_(folder) {
   std::error_code problem;
   std::filesystem::create_directories(folder_, problem);
-  if (problem) throw Error(fmt::format("{}: the folder cannot be made: {}", folder, problem.message()));
+  if (problem) throw Error(fmt::format("{}: the folder cannot be created: {}", folder, problem.message()));
 }
 
 void FolderWriter::write(const std::string& name, std::string_view content) {

@@ -51,12 +51,12 @@ void check_constant(Builder::State& s, Arithmetic op, Class cls, llvm::Value* a,
   if (divides && constant->isZero()) throw Error(where, "division by the constant 0");
   if (auto* dividend = llvm::dyn_cast<llvm::ConstantInt>(a);
       divides && dividend && is_signed(cls) && dividend->isMinValue(true) && constant->isMinusOne())
-    throw Error(where, fmt::format("the quotient of {} and -1 does not fit {}", dividend->getSExtValue(),
+    throw Error(where, fmt::format("the quotient of {} and -1 does not fit in {}", dividend->getSExtValue(),
                                    isa::name(cls)));
   bool shifts = op == Arithmetic::shl || op == Arithmetic::shr;
   if (shifts && constant->getValue().uge(constant->getBitWidth()))
-    throw Error(where, fmt::format("a shift by {} of a {}-bit value", constant->getZExtValue(),
-                                   constant->getBitWidth()));
+    throw Error(where, fmt::format("the shift by {} must be by less than the {} bits of the value",
+                                   constant->getZExtValue(), constant->getBitWidth()));
 }
 
 // Rounds toward zero and clamps as the device does (PTX ISA, cvt); LLVM turns values that are out of range
@@ -187,14 +187,15 @@ llvm::Value* element_address(llvm::Value* base, DType element, llvm::Value* inde
 
 llvm::Value* of_class(Class cls, llvm::Value* handle, Where where) {
   CallersLine line(where);
-  if (!handle) throw Error(fmt::format("{}: a null pointer is not a value", isa::name(cls)));
+  if (!handle) throw Error(fmt::format("{}: the llvm::Value is a null pointer", isa::name(cls)));
   if (handle->getType() != type_of(cls, handle->getContext()))
-    throw Error(fmt::format("{}: the llvm::Value is {}", isa::name(cls), describe(handle->getType())));
+    throw Error(
+        fmt::format("{}: the type of the llvm::Value is {}", isa::name(cls), describe(handle->getType())));
   return handle;
 }
 
 void constant_out_of_range(Class cls, const std::string& value, Where where) {
-  throw Error(where, fmt::format("the constant {} does not fit {}", value, isa::name(cls)));
+  throw Error(where, fmt::format("the constant {} does not fit in {}", value, isa::name(cls)));
 }
 
 }  // namespace ptxbuilder::detail

@@ -45,7 +45,7 @@ int BarrierIds::take(const std::string& holder) {
   for (size_t id = 1; id < entries_.size(); ++id)
     all += fmt::format("{}{} {} ({})", id == 1 ? "" : ", ", id, entries_[id].holder,
                        to_string(entries_[id].where));
-  throw Error(fmt::format("{}: all 15 barriers of a CTA apart from that of sync_threads() are held: {}",
+  throw Error(fmt::format("{}: all 15 barriers of a CTA other than that of sync_threads() are held: {}",
                           holder, all));
 }
 
@@ -53,8 +53,8 @@ void BarrierIds::take(int id, const std::string& holder) {
   Entry& entry = entries_[static_cast<size_t>(id)];
   if (entry.holder.empty()) entry = {holder, Where::here()};
   if (entry.holder != holder)
-    throw Error(fmt::format("barrier {}: needed for {}, but held by {} ({}); let named_barrier() choose", id,
-                            holder, entry.holder, to_string(entry.where)));
+    throw Error(fmt::format("barrier {} is needed for {}, but is held by {} ({}); let named_barrier() choose",
+                            id, holder, entry.holder, to_string(entry.where)));
 }
 
 void BarrierIds::check_number(int id, std::string_view instruction) {

@@ -310,7 +310,7 @@ Builder& Builder::current(Where where) {
 }
 
 Builder::State& Builder::state() const {
-  if (!state_) throw Error("kernel: used after it was moved from");
+  if (!state_) throw Error("kernel: it is used after it was moved from");
   return *state_;
 }
 
@@ -320,18 +320,18 @@ const Signature& Builder::signature() const { return state().signature; }
 void Builder::check_current() const {
   const State& s = state();
   if (s.refusal) throw *s.refusal;
-  if (s.finished) throw Error(fmt::format("{}: used after it was finished", s.signature.kernel));
+  if (s.finished) throw Error(fmt::format("{}: it is used after it was finished", s.signature.kernel));
   const Builder* builder = current_builder();
   if (s.is_hosted() && (!builder || &builder->state() != &s))
     throw Error(
-        fmt::format("{}: used outside of its insert_at(), which determines where in the front end's function "
-                    "the code goes",
+        fmt::format("{}: it is used outside of its insert_at(), which determines where in the front end's "
+                    "function the code goes",
                     s.signature.kernel));
   const State& other = current().state();
   if (&other != &s)
     throw Error(
-        fmt::format("{}: not the kernel that is being built on this thread, which is {}, begun at {}: finish "
-                    "or destroy that one first",
+        fmt::format("{}: this is not the kernel that is being built on this thread: that is {}, begun at {}; "
+                    "finish or destroy it first",
                     s.signature.kernel, other.signature.kernel, to_string(other.begun)));
 }
 
@@ -340,7 +340,7 @@ void Builder::run_body(std::string_view construct, const CallersLine& line,
   State& s = state();
   auto refuse = [&](std::string_view what) {
     if (s.refusal) return;  // the innermost body has already set it
-    s.refusal.emplace(fmt::format("{}: left unfinished by an exception out of the body of this {}: {}",
+    s.refusal.emplace(fmt::format("{}: an exception from the body of this {} left it unfinished: {}",
                                   s.signature.kernel, construct, what));
   };
   try {
@@ -351,7 +351,7 @@ void Builder::run_body(std::string_view construct, const CallersLine& line,
     refuse(e.what());
     throw;
   } catch (...) {
-    refuse("it is not a std::exception");
+    refuse("the exception is not a std::exception");
     throw;
   }
 }
@@ -371,16 +371,16 @@ std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters
   CallersLine line(where);
   check_current();
   if (state_->is_hosted() ? bool(state_->parameters_where) : state_->function != nullptr)
-    throw Error(
-        fmt::format("{}: parameters are declared once, before the first instruction", signature().kernel));
+    throw Error(fmt::format("{}: parameters must be declared once, before the first instruction",
+                            signature().kernel));
   check_is_kernel("params");
   check_names("parameter", parameters);
   for (const Parameter& p : parameters) {
     if (p.kind == Parameter::Kind::structure) check_names(fmt::format("{}: field", p.name), p.fields);
     for (const Parameter& own : state_->own_parameters)
       if (p.name == own.name)
-        throw Error(
-            fmt::format("parameter '{}': this is the name of a parameter that the library adds", p.name));
+        throw Error(fmt::format(
+            "parameter '{}': the library adds a parameter of this name, so choose another", p.name));
   }
   const size_t count = parameters.size();
   signature().parameters = std::move(parameters);
@@ -433,9 +433,9 @@ Registers Builder::declare_registers(Class cls, int count) {
   s.function_or_create();
   if (!s.is_kernel)
     throw Error(
-        fmt::format("named registers: '{}' is a device function, where they would be declared twice if it is "
-                    "inlined twice, and would serialize wgmma (C7510) if it is not; make the product in the "
-                    "kernel, or emit the row of wgmma with values for its registers",
+        fmt::format("named registers: '{}' is a device function. If it is inlined twice, they would be "
+                    "declared twice; if it is not inlined, they would serialize wgmma (C7510). Make the "
+                    "product in the kernel, or emit the row of wgmma with values for its registers",
                     s.signature.kernel));
   std::string base = fmt::format("acc{}_", s.register_files++);
   std::string text = fmt::format(".reg {} {}<{}>;", isa::register_type(cls), base, count);

@@ -91,7 +91,7 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
   State& s = state();
   for (Value v : {from, to, step}) check_is_ours(s, v.handle());
   if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(step.handle())) {
-    if (known->isZero()) throw Error("for_: a step of 0 never ends");
+    if (known->isZero()) throw Error("for_: the step is 0, so the loop would never end");
     if ((cls == Class::s32 || cls == Class::s64) && known->isNegative())
       throw Error(
           fmt::format("for_: the step is {}, but for_ counts up while the index is below its bound; to count "

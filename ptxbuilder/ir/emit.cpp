@@ -188,8 +188,8 @@ int version_for(const llvm::Function& function, const Row& row) {
   if (!cpu.isValid()) return row.ptx_version;
   const isa::Target& target = isa::target(std::string_view(cpu.getValueAsString()));
   if (!row.targets.has(target.sm))
-    throw Error(fmt::format("{}: needs {}, but the function's target-cpu is {}", row.name, row.targets.text(),
-                            target.name));
+    throw Error(fmt::format("{}: it needs {}, but the function's target-cpu is {}", row.name,
+                            row.targets.text(), target.name));
   return row.version_on(target.sm);
 }
 
@@ -221,11 +221,11 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const Row& row,
 void check_is_ours(const Builder::State& state, llvm::Value* value) {
   if (!value)
     throw Error(state.nearest_line(),
-                fmt::format("{}: a null pointer is used as a value", state.signature.kernel));
+                fmt::format("{}: a null pointer was given as a value", state.signature.kernel));
   const llvm::Function* its = state.is_hosted() ? function_of(value) : nullptr;
   if (&value->getContext() != &state.context || (its && its != state.function))
     throw Error(state.nearest_line(),
-                fmt::format("{}: a value of another kernel is used", state.signature.kernel));
+                fmt::format("{}: the value belongs to another kernel", state.signature.kernel));
 }
 
 void check_insertion_point(const llvm::IRBuilderBase& ir, std::string_view what) {

@@ -66,7 +66,7 @@ void adopt_triple(llvm::Module& module, const llvm::Triple& triple, const std::s
   if (theirs.str().empty())
     module.setTargetTriple(triple);
   else if (theirs.getArch() != llvm::Triple::nvptx64)
-    throw Error(fmt::format("{}: its target triple is {}, which is not nvptx64's", name, theirs.str()));
+    throw Error(fmt::format("{}: its target triple is {}, but must be nvptx64's", name, theirs.str()));
 }
 
 // Sets the module's data layout. Layouts differ between LLVM versions, and have to agree only on the types in
@@ -79,7 +79,7 @@ void adopt_layout(llvm::Module& module, const llvm::DataLayout& own, const std::
   const llvm::DataLayout ours = has_short_pointers ? llvm::DataLayout(kDataLayout) : own;
   const auto refuse = [&](const std::string& why) {
     throw Error(
-        fmt::format("{}: its data layout is {}, and NVPTX's is {}: {}. Compile it for nvptx64-nvidia-cuda, "
+        fmt::format("{}: its data layout is {}, but NVPTX's is {}: {}. Compile it for nvptx64-nvidia-cuda, "
                     "or remove the line",
                     name, module.getDataLayoutStr(), ours.getStringRepresentation(), why));
   };

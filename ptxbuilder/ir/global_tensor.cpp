@@ -111,10 +111,11 @@ std::vector<Dimension> packed_dimensions(std::span<const Index> shape) {
 
 void promise_multiples(std::vector<Dimension>& dimensions, int elements) {
   if (elements < 1 || !std::has_single_bit(static_cast<unsigned>(elements)))
-    throw Error(fmt::format("multiples_of: {} is not a power of two", elements));
+    throw Error(fmt::format("multiples_of: the number is {}, but must be a power of two", elements));
   auto promise = [&](const char* what, std::optional<int64_t> known, int& divisor) {
     if (known && *known % elements != 0)
-      throw Error(fmt::format("multiples_of: the {} {} is not a multiple of {}", what, *known, elements));
+      throw Error(
+          fmt::format("multiples_of: the {} is {}, but must be a multiple of {}", what, *known, elements));
     divisor = std::max(divisor, elements);
   };
   for (Dimension& d : dimensions)

@@ -50,22 +50,22 @@ Builder::Builder(llvm::Function& function, BuilderOptions options, Where where) 
   const std::string name = function.getName().str();
   if (!is_identifier(name))
     throw Error(fmt::format("kernel: the function's name '{}' must be a C identifier", name));
-  if (!function.getParent()) throw Error(fmt::format("{}: the function is in no module", name));
+  if (!function.getParent()) throw Error(fmt::format("{}: the function is not in a module", name));
   const llvm::Triple& triple = function.getParent()->getTargetTriple();
   if (!triple.str().empty() && triple.getArch() != llvm::Triple::nvptx64)
     throw Error(
-        fmt::format("{}: its module's target triple is {}, which is not nvptx64's", name, triple.str()));
+        fmt::format("{}: the target triple of its module is {}, but must be nvptx64's", name, triple.str()));
   if (function.empty())
     throw Error(fmt::format("{}: the function has no entry block; begin it, then make the Kernel", name));
   if (is_entry(function) && !function.getReturnType()->isVoidTy())
-    throw Error(fmt::format("{}: a kernel returns nothing; make the function's type void", name));
+    throw Error(fmt::format("{}: a kernel must not return a value; make the function's type void", name));
   if (const auto n = thread_extents(function); n.size() > 1 && product(n) != n[0])
     throw Error(
         fmt::format("{}: its CTAs have {} threads, but the library only counts threads along x; launch {}",
                     name, fmt::join(n, " x "), product(n)));
   if (function.hasFnAttribute(kAttribute))
     throw Error(fmt::format(
-        "{}: the function already has a Kernel, and can have only one; call the insert_at() of that Kernel",
+        "{}: the function already has a Kernel, and can have only one; call insert_at() of that Kernel",
         name));
   state_ = std::make_unique<State>(function, options, where);
   state_->open = std::make_shared<State::Open>(nullptr);  // set only inside insert_at()
@@ -83,7 +83,7 @@ void Builder::insert_at(llvm::IRBuilderBase& ir, const std::function<void()>& bo
                     name));
   if (s.refusal) throw *s.refusal;
   if (s.finished) throw Error(fmt::format("insert_at: {} is finished", name));
-  if (s.is_inside) throw Error(fmt::format("insert_at: inside insert_at() of {}", name));
+  if (s.is_inside) throw Error(fmt::format("insert_at: it cannot be called inside insert_at() of {}", name));
   check_insertion_point(ir, "insert_at");
   llvm::BasicBlock* block = ir.GetInsertBlock();
   if (block->getParent() != s.function)

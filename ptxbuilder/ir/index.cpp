@@ -17,7 +17,7 @@ bool both_known(const Index& a, const Index& b) { return a.known() && b.known();
 void check_divisor(const Index& b) {
   if (b.known() && *b.known() <= 0)
     throw Error(
-        fmt::format("a layout divides a device value by {}; the divisor must be at least 1", *b.known()));
+        fmt::format("a layout divides a device value by {}, but the divisor must be at least 1", *b.known()));
 }
 
 }  // namespace
@@ -33,12 +33,12 @@ u32 Index::value(Where where) const {
   CallersLine line(where);
   if (!known_) return *device_;
   if (*known_ < INT32_MIN || *known_ > UINT32_MAX)
-    throw Error(fmt::format("the index {} does not fit the 32 bits of a device value", *known_));
+    throw Error(fmt::format("the index {} does not fit in the 32 bits of a device value", *known_));
   return u32(static_cast<uint32_t>(*known_));
 }
 
 void Index::out_of_range(const std::string& value) {
-  throw Error(fmt::format("the index {} does not fit a signed 64-bit integer", value));
+  throw Error(fmt::format("the index {} does not fit in a signed 64-bit integer", value));
 }
 
 Index Device::add(const Index& a, const Index& b) {

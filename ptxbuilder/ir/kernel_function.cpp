@@ -233,7 +233,7 @@ Signature signature_of(const llvm::Function& kernel, const llvm::DataLayout& lay
   if (threads.size() > 1) s.threads_y = threads[1];
   if (threads.size() > 2) s.threads_z = threads[2];
   if (s.threads == 0 || s.threads > hopper::cta_threads)
-    unknown("it has {} threads, which is not between 1 and {}", s.threads, hopper::cta_threads);
+    unknown("it has {} threads, but must have 1 to {}", s.threads, hopper::cta_threads);
   const std::vector<uint32_t> cluster = cluster_extents(kernel);
   if (cluster.size() > 3) unknown("its {} has {} extents instead of 3", kClusterAttribute, cluster.size());
   std::copy(cluster.begin(), cluster.end(), s.cluster.begin());

@@ -26,8 +26,8 @@ std::vector<Conversion> conversions(std::string_view format) {
     if (i == format.size() || std::string_view("diuxXocfeEgGp").find(format[i]) == std::string_view::npos ||
         longs == 1)
       throw Error(
-          fmt::format("print: the conversion at column {} of \"{}\" is not one of %d %i %u %x %o %c %f %e "
-                      "%g %p, or with ll",
+          fmt::format("print: the conversion at column {} of \"{}\" must be one of %d %i %u %x %o %c %f %e "
+                      "%g %p, or such a conversion with ll",
                       i, format));
     found.push_back({format[i], longs > 0 || format[i] == 'p'});
   }

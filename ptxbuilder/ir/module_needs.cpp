@@ -147,7 +147,7 @@ std::string target_cpu(const llvm::Module& module) {
     if (f.isDeclaration() || cpu(f).empty()) continue;
     if (std::ranges::none_of(isa::targets(), [&](const isa::Target& t) { return t.name == cpu(f); }))
       throw Error(
-          fmt::format("{}: the target-cpu of the function '{}' is {}, which is not one of {}; choose another "
+          fmt::format("{}: the target-cpu of the function '{}' is {}, but must be one of {}; choose another "
                       "target, such as --target sm_90a",
                       name_of(module), name(f), cpu(f), isa::names_of_targets()));
     if (!first) first = &f;

@@ -51,8 +51,9 @@ TensorModes::TensorModes(const DeviceLayout& tensor, Where where) : tensor_(tens
     for (size_t i = 0; i < shape.size(); ++i) {
       const Index &size = shape[i].value(), &apart = stride[i].value();
       if (!stride[i].basis().empty())
-        throw Error(fmt::format("tensor modes: the stride {} of {} has a basis; strides count elements",
-                                to_string(stride[i]), to_string(tensor)));
+        throw Error(
+            fmt::format("tensor modes: the stride {} of {} has a basis, but strides must count elements",
+                        to_string(stride[i]), to_string(tensor)));
       Run* const before = runs.size() > first ? &runs.back() : nullptr;
       const bool continues = before && before->size.known() && before->stride.known() && size.known() &&
                              apart.known() &&
@@ -123,7 +124,7 @@ std::vector<Index> TensorModes::coordinates(const DeviceTuple& at, Where where) 
 
 std::array<TensorModes::Axis, 2> TensorModes::axes(std::string_view operation) const {
   if (rank(layout_) != 2)
-    throw Error(fmt::format("{}: a view {} of {} modes; it must have two, the rows and the columns",
+    throw Error(fmt::format("{}: the view {} has {} modes, but must have two, the rows and the columns",
                             operation, to_string(layout_), rank(layout_)));
   const DeviceLayout merged = coalesce(layout_, DeviceTuple{1, 1});
   std::array<Axis, 2> both;
@@ -140,10 +141,10 @@ std::array<TensorModes::Axis, 2> TensorModes::axes(std::string_view operation) c
 
 void TensorModes::check_mapped(std::string_view operation) const {
   if (dimensions_.size() > kMostDimensions)
-    throw Error(fmt::format(
-        "{}: the tensor {} has {} dimensions, but a tensor map has at most {}: fewer if the strides of "
-        "neighbours in a mode continue each other and are known",
-        operation, to_string(tensor_), dimensions_.size(), kMostDimensions));
+    throw Error(
+        fmt::format("{}: the tensor {} has {} dimensions, but a tensor map has at most {}; neighbours in a "
+                    "mode are merged if their strides continue each other and are known",
+                    operation, to_string(tensor_), dimensions_.size(), kMostDimensions));
   if (dimensions_[0].stride.known() != 1)
     throw Error(fmt::format("{}: the tensor {} has no stride of 1, but TMA reads contiguous elements",
                             operation, to_string(tensor_)));
@@ -161,8 +162,8 @@ TensorCopy::MappedTensor TensorModes::map_tensor(const Layout& tensor, DType typ
   for (size_t i = 0; same && i < sizes.size(); ++i)
     same = fits(shape[i], sizes[i]) && fits(stride[i], apart[i]);
   if (!same)
-    throw Error(fmt::format("map_tensor: the layout {}, but the kernel was built for {}", to_string(tensor),
-                            to_string(tensor_)));
+    throw Error(fmt::format("map_tensor: the layout is {}, but the kernel was built for {}",
+                            to_string(tensor), to_string(tensor_)));
   TensorCopy::MappedTensor mapped{std::vector<uint64_t>(dimensions_.size(), 1), {}};
   std::vector<uint64_t> strides(dimensions_.size(), 0);
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -203,12 +204,11 @@ GlobalTile matrix_of(llvm::Value* start, DType type, const TensorModes& modes) {
     const TensorModes::Axis::Part& part = parts[0];
     const bool shared = mode == 1 && !axes[0].parts.empty() && axes[0].parts[0].dimension == part.dimension;
     if (parts.size() > 1 || shared)
-      throw Error(
-          fmt::format("matrix: the view {}: its {} run along {}, but a matrix has one for its rows and one "
-                      "for its columns; "
-                      "take a slice",
-                      to_string(modes.layout()), mode == 0 ? "rows" : "columns",
-                      shared ? "the rows' dimension" : fmt::format("{} dimensions", parts.size())));
+      throw Error(fmt::format(
+          "matrix: in the view {}, the {} run along {}, but a matrix must have one dimension for its rows "
+          "and one for its columns; take a slice",
+          to_string(modes.layout()), mode == 0 ? "rows" : "columns",
+          shared ? "the same dimension as the rows" : fmt::format("{} dimensions", parts.size())));
     const Dimension& along = modes.dimension(part.dimension);
     Index& first = others[part.dimension];
     if (part.step.known() == 1) {

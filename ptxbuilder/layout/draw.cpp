@@ -14,7 +14,7 @@ constexpr int64_t kMostCells = 16384;
 
 LayoutGrid empty_grid(std::string title, int64_t rows, int64_t columns) {
   if (rows < 1 || columns < 1 || columns > kMostCells || rows > kMostCells / columns)
-    throw Error(fmt::format("a drawing has 1 to {} cells, not {} x {}", kMostCells, rows, columns));
+    throw Error(fmt::format("a drawing must have 1 to {} cells, not {} x {}", kMostCells, rows, columns));
   LayoutGrid grid;
   grid.title = std::move(title);
   grid.rows = rows;
@@ -85,13 +85,13 @@ LayoutGrid grid_of(const LayoutValue& value) {
 
 LayoutGrid thread_value_grid(const Layout& layout, int64_t rows, int64_t columns) {
   if (rank(layout) != 2)
-    throw Error(fmt::format("a thread-value layout has two modes, threads and values; {} has {}",
+    throw Error(fmt::format("a thread-value layout must have two modes, threads and values, but {} has {}",
                             to_string(layout), rank(layout)));
   LayoutGrid grid = empty_grid(fmt::format("{} on {} x {}", to_string(layout), rows, columns), rows, columns);
   int64_t threads = size(layout[0]), values = size(layout[1]);
   if (threads > kMostCells || values > kMostCells || threads * values > kMostCells)
-    throw Error(
-        fmt::format("a drawing shows at most {} values, not {} of {} threads", kMostCells, values, threads));
+    throw Error(fmt::format("a drawing can show at most {} values, not {} of {} threads", kMostCells, values,
+                            threads));
   for (int64_t thread = 0; thread < threads; ++thread)
     for (int64_t v = 0; v < values; ++v) {
       int64_t at = layout({thread, v});

@@ -79,7 +79,7 @@ class Parser {
     uint64_t magnitude = 0;
     auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), magnitude);
     at_ = static_cast<size_t>(end - text_.data());
-    if (error != std::errc() || magnitude > INT64_MAX) fail(begin, "the integer does not fit 64 bits");
+    if (error != std::errc() || magnitude > INT64_MAX) fail(begin, "the integer does not fit in 64 bits");
     if (at_ < text_.size() && is_letter(text_[at_])) expected("an operator after the integer");
     return negative ? -static_cast<int64_t>(magnitude) : static_cast<int64_t>(magnitude);
   }
@@ -101,7 +101,7 @@ class Parser {
   LayoutValue expression() {
     peek();
     size_t begin = at_;
-    if (++depth_ > kDeepest) fail(at_, fmt::format("nested more than {} deep", kDeepest));
+    if (++depth_ > kDeepest) fail(at_, fmt::format("nested more than {} levels deep", kDeepest));
     std::vector<LayoutValue> chain;
     do {
       if (skip_base(chain)) continue;
@@ -287,7 +287,8 @@ template <class L>
 std::vector<IntTuple> table_of(const L& layout, const IntTuple& shape) {
   int64_t count = size(shape);
   if (count > kLargestTable)
-    throw Error(fmt::format("a table has at most {} entries; the layout has {}", kLargestTable, count));
+    throw Error(
+        fmt::format("a table can have at most {} entries, but the layout has {}", kLargestTable, count));
   std::vector<IntTuple> table;
   table.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) table.push_back(layout(i));
@@ -298,7 +299,8 @@ std::vector<IntTuple> table_of(const L& layout, const IntTuple& shape) {
 
 LayoutValue evaluate_layout(std::string_view text) {
   if (text.size() > kLongest)
-    throw Error(fmt::format("column {}: an expression has at most {} characters", kLongest + 1, kLongest));
+    throw Error(
+        fmt::format("column {}: an expression can have at most {} characters", kLongest + 1, kLongest));
   return Parser(text).parse();
 }
 

@@ -358,7 +358,7 @@ LayoutValue call_layout_function(std::string_view name, const std::vector<Layout
   }
   std::string all;
   for (const Entry& e : entries) all.append(all.empty() ? "" : ", ").append(name_of(e));
-  throw Error(fmt::format("there is no function {}; there are {}", name, all));
+  throw Error(fmt::format("there is no function {}; the functions are {}", name, all));
 }
 
 }  // namespace ptxbuilder::detail

@@ -26,7 +26,7 @@ XorSwizzle::XorSwizzle(int bits, int base, int shift) : bits_(bits), base_(base)
   bool small = bits >= 0 && bits <= limit && base >= 0 && base <= limit && shift >= -limit && shift <= limit;
   if (!small || std::abs(shift) < bits || bits + base + std::abs(shift) > limit)
     throw Error(
-        fmt::format("Sw<{},{},{}>: B and M are at least 0, |S| is at least B, and B + M + |S| at most {}",
+        fmt::format("Sw<{},{},{}>: B and M must be at least 0, |S| at least B, and B + M + |S| at most {}",
                     bits, base, shift, limit));
 }
 
@@ -46,8 +46,9 @@ XorSwizzle downcast(const XorSwizzle& s, int64_t n) { return {s.bits(), s.base()
 
 XorSwizzle recast(const XorSwizzle& s, int64_t from_bits, int64_t to_bits) {
   if (from_bits < 1 || to_bits < 1)
-    throw Error(fmt::format("recast: elements of {} bits as ones of {}: both must be at least 1", from_bits,
-                            to_bits));
+    throw Error(
+        fmt::format("recast: elements of {} bits cannot become elements of {}: both must be at least 1",
+                    from_bits, to_bits));
   int64_t common = std::gcd(from_bits, to_bits);
   return downcast(upcast(s, to_bits / common), from_bits / common);
 }

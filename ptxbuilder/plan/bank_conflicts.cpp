@@ -87,9 +87,9 @@ void check_conflict_free(const TiledCopy& copy, Where where) {
   CallersLine line(where);
   AccessCost cost = access_cost(copy);
   if (cost.conflicts() == 0) return;
-  throw Error(fmt::format("{}: {} bank conflicts in {} phases ({}); {} needs another swizzle or layout",
-                          copy.describe(), cost.conflicts(), cost.phases, cost.worst,
-                          to_string(copy.memory())));
+  throw Error(
+      fmt::format("{}: there are {} bank conflicts in {} phases ({}); {} needs another swizzle or layout",
+                  copy.describe(), cost.conflicts(), cost.phases, cost.worst, to_string(copy.memory())));
 }
 
 TransferPlan plan_store(DType type, const Layout& thread_value, const ComposedLayout& memory, Where where) {

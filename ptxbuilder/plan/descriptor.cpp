@@ -52,7 +52,7 @@ std::string type_refusal(DType dtype, Major major) {
   constexpr std::array types = {DType::f16,  DType::bf16, DType::tf32, DType::e4m3,
                                 DType::e5m2, DType::s8,   DType::u8};
   if (std::find(types.begin(), types.end(), dtype) == types.end())
-    return fmt::format("{} is not one of f16, bf16, tf32, e4m3, e5m2, s8, u8", name(dtype));
+    return fmt::format("the type is {}, but must be f16, bf16, tf32, e4m3, e5m2, s8 or u8", name(dtype));
   if (major == Major::mn && size_of(dtype) != 2)
     return fmt::format(
         "{} cannot be MN-major: wgmma only transposes 16-bit elements, but {} has {}: make k contiguous",
@@ -69,7 +69,7 @@ std::string row_refusal(DType dtype, std::string_view along, int extent, int spa
     advice = fmt::format("the widest swizzle that fits is {} B, or ", span_bytes(fits));
   else if (row % 16 == 0)
     advice = "no swizzle fits, or ";
-  return fmt::format("{} {} along {} are {} B, which is not a multiple of {} B; {}use {} along {}", extent,
+  return fmt::format("{} {} along {} are {} B, but must be a multiple of {} B; {}use {} along {}", extent,
                      name(dtype), along, row, span, advice, (row + span - 1) / span * span / size, along);
 }
 
@@ -155,17 +155,18 @@ uint32_t Tcgen05Descriptor::encode(Where where) const {
   CallersLine line(where);
   auto type = [](DType dtype, DType first, DType second, std::string_view matrix) {
     if (dtype != first && dtype != second)
-      throw Error(fmt::format("tcgen05: {} is {}; .kind::f16 takes {} and {}", matrix, name(dtype),
+      throw Error(fmt::format("tcgen05: {} is {}, but .kind::f16 takes {} and {}", matrix, name(dtype),
                               name(first), name(second)));
     return uint32_t{dtype == second};
   };
   if (d == DType::f16 && (a != d || b != d)) throw Error("tcgen05: D is f16; A and B must then be f16 too");
   const int step = m == 64 ? 8 : 16;
   if (m != 64 && m != 128)
-    throw Error(fmt::format("tcgen05: D has {} rows; one CTA multiplies 64 or 128", m));
+    throw Error(fmt::format("tcgen05: D has {} rows, but one CTA multiplies 64 or 128", m));
   if (n < step || n > 256 || n % step != 0)
-    throw Error(fmt::format(
-        "tcgen05: D has {} columns; with {} rows it must have a multiple of {}, at most 256", n, m, step));
+    throw Error(
+        fmt::format("tcgen05: D has {} columns, but with {} rows it must have a multiple of {}, at most 256",
+                    n, m, step));
   const uint32_t d_type = type(d, DType::f16, DType::f32, "D") << 4;
   const uint32_t a_type = type(a, DType::f16, DType::bf16, "A") << 7;
   return static_cast<uint32_t>(m >> 4) << 24 | static_cast<uint32_t>(n >> 3) << 17 |
@@ -205,10 +206,10 @@ WgmmaOperand::WgmmaOperand(DType dtype, Major major, Swizzle swizzle, const Comp
   const bool k_major = major == Major::k;
   const int row = linear_offset(k_major ? 1 : 0, k_major ? 0 : 1);
   if (rule.empty() && row != span())
-    rule = fmt::format("rows of {} B, but {} has {} B", row, span_text(swizzle), span());
+    rule = fmt::format("its rows are {} B apart, but {} has {} B", row, span_text(swizzle), span());
   if (rule.empty() && (atom_stride_mn() % atom_bytes() != 0 || atom_stride_k() % atom_bytes() != 0))
     rule = fmt::format(
-        "its panels are {} B, which is not a multiple of the {} B of 8 rows; give the tile a multiple of 8 "
+        "its panels are {} B, but must be a multiple of the {} B of 8 rows; give the tile a multiple of 8 "
         "rows",
         k_major ? atom_stride_k() : atom_stride_mn(), atom_bytes());
   if (!rule.empty()) throw Error(fmt::format("wgmma operand: {}: {}", describe(), rule));
@@ -222,8 +223,9 @@ std::string WgmmaOperand::refusal(DType dtype, Major major, Swizzle swizzle, int
   int span = swizzle == Swizzle::none ? 16 : span_bytes(swizzle), depth = 32 / size_of(dtype);
   if (contiguous * size_of(dtype) % span != 0) return row_refusal(dtype, name(major), contiguous, span);
   if (k % depth != 0)
-    return fmt::format("{} along k is not a multiple of {}, the 32 B of an instruction; the nearest is {}", k,
-                       depth, (k + depth - 1) / depth * depth);
+    return fmt::format(
+        "{} along k is not a multiple of {}, the number in the 32 B of an instruction; the nearest is {}", k,
+        depth, (k + depth - 1) / depth * depth);
   if (across % 8 != 0)
     return fmt::format("{} along mn is not a multiple of 8; the nearest is {}", across, (across + 7) / 8 * 8);
   return "";
@@ -232,8 +234,9 @@ std::string WgmmaOperand::refusal(DType dtype, Major major, Swizzle swizzle, int
 WgmmaOperand WgmmaOperand::part(int mn, Where where) const {
   CallersLine line(where);
   if (mn < 1 || mn > mn_ || mn % atom_mn() != 0)
-    throw Error(fmt::format("wgmma operand: {} of the {} along mn of {}; a part is a multiple of {}", mn, mn_,
-                            describe(), atom_mn()));
+    throw Error(fmt::format(
+        "wgmma operand: a part has {} of the {} elements along mn of {}, but must have a multiple of {}", mn,
+        mn_, describe(), atom_mn()));
   WgmmaOperand part = *this;
   part.mn_ = mn;
   return part;
@@ -244,9 +247,10 @@ WgmmaOperand WgmmaOperand::for_sparse(Where where) const {
   WgmmaOperand operand = *this;
   operand.depth_bytes_ = 64;
   if (k_ % operand.instruction_k() != 0)
-    throw Error(fmt::format(
-        "wgmma operand: {}: {} along k is not a multiple of {}, the 64 B of an instruction with a sparse A",
-        describe(), k_, operand.instruction_k()));
+    throw Error(
+        fmt::format("wgmma operand: {}: {} along k is not a multiple of {}, the number in the 64 B of an "
+                    "instruction with a sparse A",
+                    describe(), k_, operand.instruction_k()));
   if (major_ == Major::k && swizzle_ == Swizzle::b32)
     throw Error(
         fmt::format("wgmma operand: {}: an instruction with a sparse A reads 64 B along k, more than the "
@@ -284,8 +288,8 @@ std::vector<int> WgmmaOperand::advances_mn(int block, Where where) const {
   CallersLine line(where);
   if (block < 1 || block % atom_mn() != 0 || mn_ % block != 0)
     throw Error(
-        fmt::format("wgmma operand: {}: blocks of {} along mn; a block is a multiple of {}, the atom's "
-                    "extent, and divides {}",
+        fmt::format("wgmma operand: {}: a block has {} elements along mn, but the number must be a multiple "
+                    "of {}, the atom's extent, and divide {}",
                     describe(), block, atom_mn(), mn_));
   std::vector<int> advances;
   for (int mn = 0; mn < mn_; mn += block) advances.push_back(linear_offset(mn, 0));

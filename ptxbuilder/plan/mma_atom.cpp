@@ -7,10 +7,10 @@ namespace {
 
 void check_operand(const WgmmaOperand& operand, DType type, Major major, int mn, int k, const char* name) {
   if (operand.dtype() != type || operand.major() != major)
-    throw Error(fmt::format("tiled mma: {} is {}; the instruction needs {}-major {}", name,
+    throw Error(fmt::format("tiled mma: {} is {}, but the instruction needs {}-major {}", name,
                             operand.describe(), major == Major::k ? "K" : "MN", ptxbuilder::name(type)));
   if (operand.mn() % mn != 0 || operand.k() % k != 0)
-    throw Error(fmt::format("tiled mma: {} is {}; the instruction needs multiples of {}x{}", name,
+    throw Error(fmt::format("tiled mma: {} is {}, but the instruction needs multiples of {}x{}", name,
                             operand.describe(), mn, k));
 }
 
@@ -104,7 +104,8 @@ TiledMma::TiledMma(const MmaAtom& atom, const WgmmaOperand& a, const WgmmaOperan
     throw Error(fmt::format("tiled mma: A is {}, but the instruction reads A from registers", a.describe()));
   check_operand(a, atom.a(), atom.a_major(), atom.m(), atom.k(), "A");
   if (a.k() != b.k())
-    throw Error(fmt::format("tiled mma: A is {} and B {}: both need the same k", a.describe(), b.describe()));
+    throw Error(fmt::format("tiled mma: A is {} and B is {}, but both must have the same k", a.describe(),
+                            b.describe()));
   a_ = a;
 }
 
@@ -114,7 +115,8 @@ TiledMma::TiledMma(const MmaAtom& atom, int m, const WgmmaOperand& b, Where wher
     throw Error(
         fmt::format("tiled mma: {} reads B from registers, not through a descriptor", atom.row().name));
   if (m < 1 || m % atom.m() != 0)
-    throw Error(fmt::format("tiled mma: m = {} is not a multiple of the instruction's {}", m, atom.m()));
+    throw Error(
+        fmt::format("tiled mma: m is {}, but must be a multiple of the instruction's {}", m, atom.m()));
   check_operand(b, atom.b(), atom.b_major(), atom.n(), atom.k(), "B");
   count_ = {m / atom.m(), b.mn() / atom.n(), b.k() / atom.k()};
 }

@@ -16,12 +16,12 @@ constexpr int kThreads = RegisterLayout::kThreads;
 
 void check_rows(std::string_view name, int m) {
   if (m < hopper::wgmma_rows || m % hopper::wgmma_rows != 0)
-    throw Error(fmt::format("{}: m = {} must be a multiple of {}", name, m, hopper::wgmma_rows));
+    throw Error(fmt::format("{}: m is {}, but must be a multiple of {}", name, m, hopper::wgmma_rows));
 }
 
 void check_multiple(std::string_view name, std::string_view extent, int n, int of) {
   if (n < of || n % of != 0)
-    throw Error(fmt::format("{}: {} = {} must be a multiple of {}", name, extent, n, of));
+    throw Error(fmt::format("{}: {} is {}, but must be a multiple of {}", name, extent, n, of));
 }
 
 // Returns the layout of `blocks` times the registers of one wgmma, each block 64 rows below the previous one.
@@ -54,7 +54,7 @@ RegisterLayout::RegisterLayout(TileExtent extent, const Layout& thread_value, st
                             extent.cols, what));
   };
   if (extent.rows < 1 || extent.cols < 1 || int64_t{extent.rows} * extent.cols > 1 << 20)
-    refuse("rows and columns are from 1 to 2^20 elements");
+    refuse("it must have 1 to 2^20 elements");
   if (rank(thread_value) != 2 || size(thread_value[0]) != kThreads)
     refuse(fmt::format("its modes must be {} threads and their values", kThreads));
   auto plan = std::make_shared<Plan>(Plan{extent, thread_value, name, false, {}, {}});
@@ -69,7 +69,7 @@ RegisterLayout::RegisterLayout(TileExtent extent, const Layout& thread_value, st
     for (int t = 0; t < kThreads; ++t)
       for (int v : plan->values) {
         int element = plan->threads[static_cast<size_t>(t)] + v;
-        if (element < 0 || element >= elements) refuse(fmt::format("element {} is beyond them", element));
+        if (element < 0 || element >= elements) refuse(fmt::format("element {} does not exist", element));
         if (std::exchange(last[static_cast<size_t>(element)], t) == t)
           refuse(fmt::format("thread {} holds element {} twice", t, element));
       }
@@ -105,7 +105,7 @@ RegisterLayout RegisterLayout::reduced(bool keep_rows) const {
                     "tile first{}",
                     describe(), kept,
                     rows() % hopper::wgmma_rows == 0 && cols() % 8 == 0
-                        ? fmt::format(", as to wgmma_layout({}, {})", rows(), cols())
+                        ? fmt::format(", for example to wgmma_layout({}, {})", rows(), cols())
                         : ""));
   Layout projection = make_layout({cols(), rows()}, {keep_rows ? 0 : 1, keep_rows ? 1 : 0});
   Layout threads = composition(projection, plan_->layout[0]);
@@ -167,7 +167,8 @@ RegisterLayout wgmma_a(DType type, int m, int k, Where where) {
     case DType::u8:
       return wgmma_8bit(k);
     default:
-      throw Error(fmt::format("wgmma_a: {} is not one of f16, bf16, tf32, e4m3, e5m2, s8, u8", name(type)));
+      throw Error(fmt::format("wgmma_a: the type is {}, but must be f16, bf16, tf32, e4m3, e5m2, s8 or u8",
+                              name(type)));
   }
 }
 
@@ -207,7 +208,8 @@ RegisterLayout strided(TileExtent extent, int vector, Where where) {
   int elements = extent.rows * extent.cols, step = kThreads * vector;
   if (vector < 1 || elements < 1 || elements % step != 0)
     throw Error(
-        fmt::format("strided: {} x {} elements in vectors of {}: their number must be a multiple of {}",
+        fmt::format("strided: {} x {} elements in vectors of {} were requested, but the number of elements "
+                    "must be a multiple of {}",
                     extent.rows, extent.cols, vector, step));
   Layout layout = make_layout({kThreads, {vector, elements / step}}, {vector, {1, step}});
   return RegisterLayout(extent, layout,
@@ -258,7 +260,8 @@ void check_part(const TilePart& part, TileExtent tile, std::string_view operatio
   };
   if (!fits(part.row, part.rows, hopper::wgmma_rows, tile.rows) || !fits(part.col, part.cols, 8, tile.cols))
     throw Error(fmt::format(
-        "{}: {} x {} elements from ({}, {}) of {} x {}; rows are multiples of {} within them, columns of 8",
+        "{}: {} x {} elements from ({}, {}) of {} x {} were requested; they must be within these, rows in "
+        "multiples of {} and columns in multiples of 8",
         operation, part.rows, part.cols, part.row, part.col, tile.rows, tile.cols, hopper::wgmma_rows));
 }
 

@@ -16,14 +16,15 @@ constexpr uint32_t kFirstTwo = kFirstTwoOfEach & 15;
 
 void check_shape(const char* name, DType type, int64_t rows, int64_t cols, Where where) {
   if (!can_be_sparse(type))
-    throw Error(where, fmt::format("{}: a matrix of {}; only f16, bf16, e4m3, e5m2, s8 and u8 are supported",
-                                   name, ptxbuilder::name(type)));
-  if (rows < 0 || cols < 0 || cols % kSparseGroup != 0)
     throw Error(
         where,
         fmt::format(
-            "{}: {} x {} elements; the number of columns must be a multiple of {}: add columns of zeros",
-            name, rows, cols, kSparseGroup));
+            "{}: the type of the matrix is {}, but only f16, bf16, e4m3, e5m2, s8 and u8 are supported", name,
+            ptxbuilder::name(type)));
+  if (rows < 0 || cols < 0 || cols % kSparseGroup != 0)
+    throw Error(where, fmt::format("{}: the matrix has {} x {} elements, but the number of columns must be a "
+                                   "multiple of {}: add columns of zeros",
+                                   name, rows, cols, kSparseGroup));
 }
 
 // Accesses the four bits of each group in the metadata of a matrix. Positions within a block are tabulated,
@@ -108,8 +109,8 @@ SparseMatrix compress_2_4(DType type, const void* dense, int64_t rows, int64_t c
         std::memcpy(of.data(), all + at * size_of(type), sizeof of);
         const std::optional<uint32_t> bits = chosen(type, of.data());
         if (!bits)
-          throw Error(where, fmt::format("compress_2_4: row {}, columns {} to {}: more than two of these "
-                                         "four elements are not zero: set the least of them to zero first",
+          throw Error(where, fmt::format("compress_2_4: in row {}, columns {} to {}, more than two of these "
+                                         "four elements are not zero: set the smallest of them to zero first",
                                          row, group * kSparseGroup, group * kSparseGroup + kSparseGroup - 1));
         for (const Bits stored : {of[*bits & 3], of[*bits >> 2]}) {
           std::memcpy(to, &stored, sizeof stored);
@@ -129,11 +130,10 @@ std::vector<std::byte> decompress_2_4(const SparseMatrix& matrix, Where where) {
   const auto bytes = static_cast<size_t>(size_of(type)), elements = static_cast<size_t>(rows * cols);
   if (values.size() != elements / kStored * bytes ||
       metadata.size() != static_cast<size_t>(shape.lines * shape.words))
-    throw Error(
-        where,
-        fmt::format("decompress_2_4: {} B of values and {} words of metadata; {} x {} {} have {} and {}",
-                    values.size(), metadata.size(), rows, cols, name(type), elements / kStored * bytes,
-                    shape.lines * shape.words));
+    throw Error(where, fmt::format("decompress_2_4: {} B of values and {} words of metadata were given, but "
+                                   "{} x {} {} have {} and {}",
+                                   values.size(), metadata.size(), rows, cols, name(type),
+                                   elements / kStored * bytes, shape.lines * shape.words));
   std::vector<std::byte> dense(elements * bytes);
   const Places places(type, rows, cols);
   const std::byte* from = values.data();

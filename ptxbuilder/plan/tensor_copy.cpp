@@ -16,18 +16,19 @@ constexpr int64_t kStrideLimit = 1LL << 40;  // exclusive limit, in bytes
 std::vector<TensorMode> tiled(const std::vector<TensorMode>& modes, const TileTransform& by) {
   const size_t count = by.tiling.size(), kept = modes.size() - std::min(count, modes.size());
   if (count == 0 || count > modes.size())
-    throw Error(fmt::format("tile transform {{{}}}: {} dimensions of a tensor that has {}",
+    throw Error(fmt::format("tile transform {{{}}}: it has {} dimensions, but the tensor has {}",
                             fmt::join(by.tiling, ", "), count, modes.size()));
   std::vector<TensorMode> outer(modes.begin(), modes.begin() + static_cast<std::ptrdiff_t>(kept)), inner;
   for (size_t i = 0; i < count; ++i) {
     TensorMode mode = modes[kept + i];
     const int64_t tile = by.tiling[i];
     if (tile < 1)
-      throw Error(fmt::format("tile transform {{{}}}: a tile has at least 1 element along each dimension",
-                              fmt::join(by.tiling, ", ")));
+      throw Error(
+          fmt::format("tile transform {{{}}}: a tile must have at least 1 element along each dimension",
+                      fmt::join(by.tiling, ", ")));
     if (mode.extent > tile && mode.extent % tile != 0 && by.rounding == Rounding::refuse)
       throw Error(fmt::format(
-          "tile transform {{{}}}: dimension {} has {} elements, which is neither below {} nor a multiple of "
+          "tile transform {{{}}}: dimension {} has {} elements, but must have fewer than {} or a multiple of "
           "it; round it, or take {}",
           fmt::join(by.tiling, ", "), kept + i, mode.extent, tile, (mode.extent + tile - 1) / tile * tile));
     const int64_t tiles =
@@ -64,15 +65,18 @@ std::vector<TensorMode> collapsed(const std::vector<TensorMode>& modes, const Co
   };
   const size_t count = by.strides.size();
   if (count < 1 || count >= modes.size())
-    refuse(fmt::format("{} of {} dimensions; the last stays as it is", count, modes.size()));
+    refuse(
+        fmt::format("it names {} of {} dimensions, but must name at least the first and not the last, which "
+                    "stays as it is",
+                    count, modes.size()));
   int64_t common = 0;
   for (int64_t stride : by.strides) {
-    if (stride < 1) refuse("strides are at least 1 element");
+    if (stride < 1) refuse("a stride must be at least 1 element");
     common = std::gcd(common, stride);
   }
   TensorMode all{1, modes[0].dimension, 1, {}};
   for (size_t i = 0; i < count; ++i) {
-    if (!is_whole(modes, modes[i])) refuse(fmt::format("dimension {} is in tiles, or collapsed already", i));
+    if (!is_whole(modes, modes[i])) refuse(fmt::format("dimension {} is already in tiles or collapsed", i));
     all.parts.push_back({modes[i].dimension, by.strides[i] / common});
     all.extent += (modes[i].extent - 1) * all.parts.back().steps;
   }
@@ -89,10 +93,12 @@ std::vector<TensorMode> without_units(const std::vector<TensorMode>& modes, cons
   for (int i : by.dimensions) {
     const auto at = static_cast<size_t>(i);
     if (i < 0 || at + 1 >= modes.size() || drops[at])
-      refuse(fmt::format("it names dimensions 0 to {}, each once; the last stays", modes.size() - 2));
+      refuse(fmt::format("it must name dimensions 0 to {}, each once; the last stays", modes.size() - 2));
     if (modes[at].extent != 1 || !is_whole(modes, modes[at]))
-      refuse(fmt::format("dimension {} has {} elements or is a part of a tile; one with 1 can be left out", i,
-                         modes[at].extent));
+      refuse(
+          fmt::format("dimension {} has {} elements or is part of a tile, but only a dimension of 1 element "
+                      "can be left out",
+                      i, modes[at].extent));
     drops[at] = true;
   }
   std::vector<TensorMode> result;
@@ -140,9 +146,9 @@ TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<Cop
   auto refuse = [&](const std::string& rule) {
     throw Error(fmt::format("tensor copy of {} {}: {}", text(extents_), name(type), rule));
   };
-  if (extents_.empty()) refuse("it has no dimension");
+  if (extents_.empty()) refuse("it must have at least one dimension");
   for (int64_t e : extents_)
-    if (e < 1) refuse("an extent is at least 1");
+    if (e < 1) refuse("an extent must be at least 1");
   const int last = static_cast<int>(extents_.size()) - 1;
   lies_ = transform(extents_, transforms_);
   for (const TensorMode& mode : lies_)
@@ -151,12 +157,12 @@ TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<Cop
   const TensorMode inner = lies_.back();
   if (inner.dimension != last || inner.step != 1)
     refuse(
-        fmt::format("the innermost dimension after the transforms is not part of the tensor's last "
-                    "dimension, which TMA copies contiguously"));
+        fmt::format("the innermost dimension after the transforms must be part of the tensor's last "
+                    "dimension, since TMA copies contiguous elements"));
   const int64_t row_bytes = inner.extent * size_of(type);
   if (row_bytes % hopper::bulk_unit != 0)
     refuse(fmt::format(
-        "the last dimension is {} B, which is not a multiple of {} B; {} elements are", row_bytes,
+        "the last dimension is {} B, but must be a multiple of {} B, such as {} elements", row_bytes,
         hopper::bulk_unit,
         (row_bytes + hopper::bulk_unit - 1) / hopper::bulk_unit * hopper::bulk_unit / size_of(type)));
   map_ = lies_;
@@ -181,7 +187,7 @@ TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<Cop
     lies_.insert(lies_.begin(), {inner.extent / width, last, width});
   }
   if (map_rank() > hopper::tensor_rank)
-    refuse(fmt::format("its tensor map has {} dimensions, but at most {} are possible", map_rank(),
+    refuse(fmt::format("its tensor map would have {} dimensions, but at most {} are possible", map_rank(),
                        hopper::tensor_rank));
   choose_pieces();
   place_boxes();
@@ -201,7 +207,7 @@ void TensorCopy::choose_pieces() {
   if (pieces_.back() < lies_.back().extent)
     throw Error(
         fmt::format("tensor copy of {} {}: the last dimension has {} elements after the transforms, but a "
-                    "box at most {}",
+                    "box has at most {}",
                     text(extents_), name(dtype_), lies_.back().extent, hopper::box_extent));
 }
 
@@ -229,7 +235,9 @@ void TensorCopy::place_boxes() {
 
 TensorCopy TensorCopy::divided(int parts, Where where) const {
   CallersLine line(where);
-  if (parts < 1) throw Error(fmt::format("{}: {} parts of it", describe(), parts));
+  if (parts < 1)
+    throw Error(
+        fmt::format("{}: {} parts were requested, but there must be at least one", describe(), parts));
   TensorCopy finer = *this;
   int64_t count = boxes_.count();
   for (size_t i = 0; i + 1 < lies_.size() && count % parts != 0; ++i) {
@@ -241,8 +249,9 @@ TensorCopy TensorCopy::divided(int parts, Where where) const {
     count *= whole / piece;
   }
   if (count % parts != 0)
-    throw Error(fmt::format("{} for {} CTAs: no equal parts, each a multiple of a row of {} {}", describe(),
-                            parts, lies_.back().extent, name(dtype_)));
+    throw Error(fmt::format(
+        "{} cannot be divided among {} CTAs into equal parts that are multiples of a row of {} {}",
+        describe(), parts, lies_.back().extent, name(dtype_)));
   finer.place_boxes();
   finer.boxes_.parts = parts;
   return finer;
@@ -290,7 +299,7 @@ TensorCopy::MappedTensor TensorCopy::map_tensor(const std::vector<int64_t>& exte
     throw Error(fmt::format("tensor map for {}: {}", describe(), rule));
   };
   if (extents.size() != extents_.size() || strides.size() != extents_.size())
-    refuse(fmt::format("a tensor of {} extents and {} strides", extents.size(), strides.size()));
+    refuse(fmt::format("the tensor has {} extents and {} strides", extents.size(), strides.size()));
   if (strides.back() != 1) refuse(fmt::format("the last stride is {}, but must be 1", strides.back()));
   MappedTensor mapped;
   std::vector<TensorMode> modes = transform(extents, transforms_);
@@ -304,15 +313,16 @@ TensorCopy::MappedTensor TensorCopy::map_tensor(const std::vector<int64_t>& exte
       const int64_t first = mode.parts[0].steps, stride = strides[static_cast<size_t>(part.dimension)];
       if (stride != elements * part.steps)
         refuse(fmt::format(
-            "strides of {} and {} elements along dimensions {} and {}, which were collapsed as {} to {}",
+            "strides of {} and {} elements along dimensions {} and {} do not match the {} and {} with which "
+            "these were collapsed",
             elements * first, stride, mode.parts[0].dimension, part.dimension, first, part.steps));
     }
     const int64_t step = elements * size_of(dtype_);
     if (step <= 0 || step % hopper::bulk_unit != 0 || step >= kStrideLimit)
-      refuse(fmt::format(
-          "a stride of {} B, of {} elements along dimension {}; it must be a positive multiple of {} B "
-          "below 2^40",
-          step, mode.step, mode.dimension, hopper::bulk_unit));
+      refuse(
+          fmt::format("the stride is {} B, or {} elements, along dimension {}, but must be a positive "
+                      "multiple of {} B below 2^40",
+                      step, mode.step, mode.dimension, hopper::bulk_unit));
     mapped.strides.push_back(static_cast<uint64_t>(step));
   }
   return mapped;

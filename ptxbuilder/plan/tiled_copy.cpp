@@ -86,11 +86,12 @@ TiledCopy::TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, cons
     refuse("the layouts must be of (thread, value) and of (row, column)");
   threads_ = static_cast<int>(size(thread_value[0]));
   const int64_t values = size(thread_value[1]), held = atom.register_bytes() / size_of(type);
-  if (threads_ % atom.threads() != 0) refuse(fmt::format("{} threads are not whole warps", threads_));
+  if (threads_ % atom.threads() != 0)
+    refuse(fmt::format("{} threads are not a number of whole warps", threads_));
   if (held < 1 || values % held != 0)
     refuse(fmt::format("a thread's {} values are not a multiple of the {} of one instruction", values, held));
   if (cosize(thread_value) > size(memory.layout()))
-    refuse(fmt::format("the tile has {} elements, but a thread holds number {}", size(memory.layout()),
+    refuse(fmt::format("the tile has {} elements, but a thread holds element {}", size(memory.layout()),
                        cosize(thread_value) - 1));
   accesses_ = static_cast<int>(values / held);
 

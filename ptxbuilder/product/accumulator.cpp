@@ -24,13 +24,13 @@ Accumulator::Accumulator(int m, int n, DType dtype, Where where)
       state_(std::make_shared<detail::AccumulatorState>()) {
   AtLine line(where);
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::s32)
-    throw Error(fmt::format("accumulator: {} is not one of f32, f16, s32", name(dtype)));
+    throw Error(fmt::format("accumulator: the type is {}, but must be f32, f16 or s32", name(dtype)));
   if (m < hopper::wgmma_rows || m % hopper::wgmma_rows != 0)
-    throw Error(fmt::format("accumulator: m = {} must be a multiple of {}", m, hopper::wgmma_rows));
+    throw Error(fmt::format("accumulator: m is {}, but must be a multiple of {}", m, hopper::wgmma_rows));
   if (wgmma_columns_ == 0)
-    throw Error(
-        fmt::format("accumulator: n = {} must be a multiple of 8 from 8 to 256{}, or twice such a number", n,
-                    dtype == DType::s32 ? ", in s32 from 32 on of 16" : ""));
+    throw Error(fmt::format(
+        "accumulator: n is {}, but must be a multiple of 8 from 8 to 256{}, or twice such a number", n,
+        dtype == DType::s32 ? " (for s32, of 16 at 32 and above)" : ""));
   int count = m / hopper::wgmma_rows * (dtype == DType::f16 ? n / 4 : n / 2);
   registers_ = Builder::current().declare_registers(register_class(dtype), count);
   state_->clear = [registers = registers_, is_f32 = dtype == DType::f32] {
@@ -47,7 +47,8 @@ void Accumulator::set_wgmma_columns(int columns, Where where) {
   AtLine line(where);
   if (!isa::wgmma_has_width(dtype_, columns) || n_ % columns != 0)
     throw Error(fmt::format(
-        "accumulator: wgmmas of {} columns for {}: use a width of wgmma that divides them", columns, n_));
+        "accumulator: wgmmas of {} columns cannot make {} columns: use a width of wgmma that divides them",
+        columns, n_));
   wgmma_columns_ = columns;
 }
 
@@ -69,7 +70,8 @@ Registers Accumulator::block_registers(int block, int column, int columns) const
 Registers Accumulator::registers(int block, Where where) const {
   AtLine line(where);
   if (block < 0 || block >= m_ / hopper::wgmma_rows)
-    throw Error(fmt::format("accumulator: block {} of {}", block, m_ / hopper::wgmma_rows));
+    throw Error(
+        fmt::format("accumulator: block {} was requested, but there are {}", block, m_ / hopper::wgmma_rows));
   TileContext::of(Builder::current()).products.read(state_);
   return block_registers(block);
 }
@@ -85,7 +87,7 @@ class AccumulatorRegisters {
         part_(part ? *part : TilePart{0, 0, accumulator.m(), accumulator.n()}),
         builder_(Builder::current()) {
     if (dtype != accumulator.dtype())
-      throw Error(fmt::format("{}: a tile of {} in registers, but an accumulator of {}", operation,
+      throw Error(fmt::format("{}: the tile in registers is {}, but the accumulator is {}", operation,
                               name(dtype), name(accumulator.dtype())));
     check_part(part_, {accumulator.m(), accumulator.n()}, operation);
   }
@@ -141,7 +143,8 @@ void store_accumulator(Accumulator& to, const TileValues& x, std::optional<TileP
   const RegisterLayout layout = registers.layout();
   if (!x.layout.is_splat() && !(x.layout == layout))
     throw Error(
-        fmt::format("store: a tile of {} to an accumulator of {}; store layout_cast(x, wgmma_layout({}, {}))",
+        fmt::format("store: the layout of the tile is {}, but that of the accumulator is {}; store "
+                    "layout_cast(x, wgmma_layout({}, {}))",
                     x.layout.describe(), layout.describe(), layout.rows(), layout.cols()));
   registers.store(tile_layout_cast(x, layout).words);
   to.accumulate();

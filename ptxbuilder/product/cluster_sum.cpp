@@ -19,10 +19,12 @@ int ctas_of(Kernel& kernel, ClusterAxis axis, int n, Where where) {
   const auto along = static_cast<size_t>(axis);
   const uint32_t ctas = std::array{x, y, z}[along];
   if (ctas < 2)
-    throw Error(fmt::format("cluster sum: a cluster of {} x {} x {} CTAs; there must be at least 2 along {}",
-                            x, y, z, "xyz"[along]));
+    throw Error(
+        fmt::format("cluster sum: the cluster has {} x {} x {} CTAs, but must have at least 2 along {}", x, y,
+                    z, "xyz"[along]));
   if (n % kGroupColumns != 0)
-    throw Error(fmt::format("cluster sum: {} columns; must be a multiple of {}", n, kGroupColumns));
+    throw Error(fmt::format("cluster sum: the number of columns is {}, but must be a multiple of {}", n,
+                            kGroupColumns));
   return static_cast<int>(ctas);
 }
 
@@ -58,7 +60,7 @@ u32 ClusterSum::rank_of(u32 place) const { return detail::rank_in_line(axis_, pl
 RegisterTile<f32> ClusterSum::add(const Accumulator& acc, smem scratch, Where where) const {
   AtLine line(where);
   if (acc.m() != m_ || acc.n() != n_ || acc.dtype() != DType::f32)
-    throw Error(fmt::format("cluster sum: an accumulator of {} x {} {}, but {} x {} f32 was declared",
+    throw Error(fmt::format("cluster sum: the accumulator is {} x {} {}, but {} x {} f32 was declared",
                             acc.m(), acc.n(), name(acc.dtype()), m_, n_));
   const int groups = n_ / kGroupColumns,
             blocks = m_ / 64;  // each thread holds kVector elements in 8 columns of a block

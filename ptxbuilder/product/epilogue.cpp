@@ -7,9 +7,10 @@ namespace {
 
 RegisterTile<f32> every_second_column(const RegisterTile<f32>& x, int first) {
   if (x.rows() != 64 || x.cols() % 16 != 0 || !(x.layout() == wgmma_layout(x.rows(), x.cols())))
-    throw Error(fmt::format(
-        "pairs of columns of a tile in {}; the tile must be in wgmma_layout(64, n) with n a multiple of 16",
-        x.layout().describe()));
+    throw Error(
+        fmt::format("pairs of columns: the layout of the tile is {}, but must be wgmma_layout(64, n) with n "
+                    "a multiple of 16",
+                    x.layout().describe()));
   return RegisterTile<f32>::of(wgmma_32bit(x.cols() / 2), [&](int i) { return x.value(2 * i + first); });
 }
 

@@ -37,13 +37,15 @@ GlobalSum::GlobalSum(int m, int n, int piece_cols, int consumers, int most_parts
       apart_(apart),
       memory_(memory) {
   if (m < 1 || n < 1 || consumers < 1 || most_parts < 1 || apart < 1)
-    throw Error(where, fmt::format("global sum: {} x {} sums of {} warpgroups in {} parts, {} apart; each "
-                                   "number must be at least one",
+    throw Error(where, fmt::format("global sum: {} x {} sums of {} warpgroups in {} parts, {} apart, were "
+                                   "requested, but each number must be at least one",
                                    m, n, consumers, most_parts, apart));
   if (piece_cols < kCols || piece_cols % kCols != 0 || n % piece_cols != 0)
-    throw Error(where,
-                fmt::format("global sum: pieces of {} columns; must be a multiple of {} that divides {}",
-                            piece_cols, kCols, n));
+    throw Error(
+        where,
+        fmt::format(
+            "global sum: pieces have {} columns, but the number must be a multiple of {} that divides {}",
+            piece_cols, kCols, n));
 }
 
 size_t GlobalSum::bytes(int m, int n, int consumers, int ctas, int places) {
@@ -91,8 +93,8 @@ void GlobalSum::store_piece(const Accumulator& acc, gmem to, int row, int col) c
 void GlobalSum::give(const Accumulator& acc, const TileParts& parts, Where where) const {
   AtLine line(where);
   if (acc.m() != m_ || acc.n() != n_ || acc.dtype() != DType::f32)
-    throw Error(fmt::format("global sum: an accumulator of {} x {} {}, but {} x {} f32 was declared", acc.m(),
-                            acc.n(), name(acc.dtype()), m_, n_));
+    throw Error(fmt::format("global sum: the accumulator is {} x {} {}, but {} x {} f32 was declared",
+                            acc.m(), acc.n(), name(acc.dtype()), m_, n_));
   const gmem to = sums(place_of(parts, parts.rank));
   const u32 owners = owners_of(parts);
   const auto store_pieces = [&](bool own) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/article.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/isa/manual.h"
 #include "ptxbuilder/plan/sparse_matrix.h"
@@ -59,9 +60,9 @@ Metadata load_metadata(const TileView& view, DType type, int m, int k) {
       tile.panel_cols() != kSparseBlockWords || view.is_transposed() || view.row_count() != lines ||
       tile.cols() != blocks * kSparseBlockWords)
     throw Error(
-        fmt::format("mma: the metadata of A is {} rows of a {} in panels of {}, and of {} x {} it is {} of "
-                    "an s32 {}x{} tile, no swizzle, in panels of {}",
-                    view.row_count(), tile.describe(), tile.panel_cols(), m, k, lines, lines,
+        fmt::format("mma: the metadata of A is {} rows of {} in panels of {}, but for {} x {} elements it "
+                    "must be {} rows of an s32 {}x{} tile, no swizzle, in panels of {}",
+                    view.row_count(), with_article(tile.describe()), tile.panel_cols(), m, k, lines, lines,
                     blocks * kSparseBlockWords, kSparseBlockWords));
   const Layout thread_value =
       make_layout({kSparseBlockWords, {blocks, lines}}, {lines, {kSparseBlockWords * lines, 1}});
@@ -99,16 +100,16 @@ class WgmmaCall {
         b_(is_sparse ? operand_of(b, "mma: B").for_sparse() : operand_of(b, "mma: B")),
         options_(options) {
     if (!multiply_together(a_type, b_.dtype()))
-      throw Error(
-          fmt::format("mma: A is {} and B a {}; their types must be equal, or e4m3 and e5m2, or s8 and u8",
-                      a_text, b.tile().describe()));
+      throw Error(fmt::format(
+          "mma: A is {} and B is {}, but their types must be equal, or e4m3 and e5m2, or s8 and u8", a_text,
+          with_article(b.tile().describe())));
     if (d.dtype() == DType::s32 && (options.negate_a || options.negate_b))
       throw Error("mma: negate_a and negate_b are only for floating-point types, but D is s32");
   }
 
   void check_shapes(int a_rows, int a_depth) const {
     if (a_rows != d_.m() || b_.mn() != d_.n() || a_depth != b_.k())
-      throw Error(fmt::format("mma: D {}x{} += A {}x{} B {}x{}: the shapes do not fit", d_.m(), d_.n(),
+      throw Error(fmt::format("mma: the shapes do not match in D {}x{} += A {}x{} B {}x{}", d_.m(), d_.n(),
                               a_rows, a_depth, b_.k(), b_.mn()));
   }
 
@@ -178,8 +179,8 @@ WgmmaOperand operand_of(const TileView& view, std::string_view what) {
         "{}, {}}}",
         tile.rows(), tile.cols(), 16 / size_of(tile.dtype()));
   if (!rule.empty())
-    throw Error(
-        fmt::format("{} is a {}{}: {}", what, tile.describe(), transposed ? ", transposed" : "", rule));
+    throw Error(fmt::format("{} is {}{}: {}", what, with_article(tile.describe()),
+                            transposed ? ", transposed" : "", rule));
   return WgmmaOperand(tile.dtype(), major, tile.swizzle(), view.layout());
 }
 
@@ -188,14 +189,14 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
   const RegisterLayout wanted = wgmma_a(*a.dtype, a.layout.rows(), a.layout.cols());
   if (!(a.layout == wanted))
     throw Error(
-        fmt::format("mma: A is a tile of {}, but {} in registers needs {}; multiply layout_cast(a, "
+        fmt::format("mma: the layout of A is {}, but {} in registers needs {}; multiply layout_cast(a, "
                     "wgmma_a(DType::{}, {}, {}))",
                     a.layout.describe(), name(*a.dtype), wanted.describe(), name(*a.dtype), a.layout.rows(),
                     a.layout.cols()));
-  WgmmaCall call(
-      d, *a.dtype,
-      fmt::format("a {} {}x{} tile in registers", name(*a.dtype), a.layout.rows(), a.layout.cols()), b,
-      options);
+  WgmmaCall call(d, *a.dtype,
+                 with_article(fmt::format("{} {}x{} tile in registers", name(*a.dtype), a.layout.rows(),
+                                          a.layout.cols())),
+                 b, options);
   call.check_shapes(a.layout.rows(), a.layout.cols());
   const auto& loaded = TileContext::of(Builder::current()).loaded_words;
   std::vector<Value> registers;
@@ -222,7 +223,7 @@ void mma(Accumulator& d, const TileView& a, const TileView& b, const MmaOptions&
   AtLine line(where);
   TileContext::of(Builder::current()).products.fence();
   WgmmaOperand operand = operand_of(a, "mma: A");
-  detail::WgmmaCall call(d, operand.dtype(), fmt::format("a {}", a.tile().describe()), b, options);
+  detail::WgmmaCall call(d, operand.dtype(), with_article(a.tile().describe()), b, options);
   call.check_shapes(operand.mn(), operand.k());
   OperandRecord record = record_of(a, operand, operand.part(hopper::wgmma_rows));
   u64 start = descriptor(a, record);
@@ -236,17 +237,17 @@ void mma(Accumulator& d, const SparseTile& a, const TileView& b, const MmaOption
   const DType type = operand.dtype();
   if (!can_be_sparse(type) || operand.major() == Major::mn)
     throw Error(fmt::format(
-        "mma: a sparse A is a {}{}; it must be stored along k, in f16, bf16, e4m3, e5m2, s8 or u8",
-        a.values.tile().describe(), a.values.is_transposed() ? ", transposed" : ""));
+        "mma: the sparse A is {}{}, but must be stored along k, in f16, bf16, e4m3, e5m2, s8 or u8",
+        with_article(a.values.tile().describe()), a.values.is_transposed() ? ", transposed" : ""));
   detail::WgmmaCall call(d, type, fmt::format("a sparse {}", a.values.tile().describe()), b, options, true);
   const int k = 2 * operand.k();
   call.check_shapes(operand.mn(), k);
   if (k % kSparseBlock != 0)
-    throw Error(
-        fmt::format("mma: a sparse A of {} along k; it stores half of k, which must be a multiple of {}", k,
-                    kSparseBlock));
-  // As with A in registers, the tensor cores read the metadata words while they multiply. ptxas, however,
-  // reuses such a register for another value as soon as the product is issued, so the product gets copies.
+    throw Error(fmt::format(
+        "mma: a sparse A has {} elements along k and stores half of them, but k must be a multiple of {}", k,
+        kSparseBlock));
+  // The tensor cores read the words while they multiply, as with A in registers, but ptxas reuses such a
+  // register for another value as soon as the product is issued.
   detail::ProductGroups& products = TileContext::of(Builder::current()).products;
   Metadata metadata = load_metadata(a.metadata, type, operand.mn(), k);
   metadata.words = products.ahead_of_fence(metadata.words, "the metadata of a sparse A");

@@ -61,24 +61,24 @@ class Staging {
         options_(options) {
     if (options.pairs && (options.transposed || tile.cols % 16 != 0))
       throw Error(
-          fmt::format("store: pairs of a tile of {} columns{}; they must run along the output's rows, in a "
-                      "multiple of 16 columns",
+          fmt::format("store: pairs were requested for a tile of {} columns{}, but pairs must run along the "
+                      "output's rows, in a multiple of 16 columns",
                       tile.cols, options.transposed ? ", transposed" : ""));
     if (options.places && options.places->inner_rows != 0 && options.transposed)
-      throw Error("store: folded rows cannot be transposed; they must be rows of the output");
+      throw Error("store: folded rows must be rows of the output, so they cannot be transposed");
     if (options.buffers < 1 || options.buffers > 4)
-      throw Error(fmt::format("store: {} buffers of each warpgroup; must be 1 to 4", options.buffers));
+      throw Error(fmt::format("store: each warpgroup has {} buffers, but must have 1 to 4", options.buffers));
     if (tile_.rows % hopper::wgmma_rows != 0 || tile_.cols % 8 != 0 ||
         (!options.transposed && tile_.cols * size_of(type) % 16 != 0))
       throw Error(
-          fmt::format("store: a tile of {} x {} {}; its rows must be a multiple of {}, and its columns "
+          fmt::format("store: the tile is {} x {} {}, but its rows must be a multiple of {}, and its columns "
                       "multiples of 8 and of 16 B",
                       tile_.rows, tile_.cols, name(type), hopper::wgmma_rows));
     const int cols = options.columns != 0 ? options.columns : tile_.cols;
     if (cols < 8 || cols % 8 != 0 || tile_.cols % cols != 0)
-      throw Error(
-          fmt::format("store: panels of {} columns; must be a multiple of 8 that divides the tile's {}", cols,
-                      tile_.cols));
+      throw Error(fmt::format(
+          "store: a panel has {} columns, but the number must be a multiple of 8 that divides the tile's {}",
+          cols, tile_.cols));
     passage_ = options.transposed ? transposed(cols, type)
                                   : upright(cols, type, options.repeats && options.columns == 0);
     const int count = options.buffers * detail::warpgroups_in_role();
@@ -89,8 +89,8 @@ class Staging {
     const int bytes = count * passage_.buffer.rows * passage_.buffer.cols * size_of(type);
     if (bytes > options.staging->bytes())
       throw Error(fmt::format(
-          "store: staging in {}, which has {} B; {} buffers of {} x {} {} for each of {} warpgroups need {} "
-          "B",
+          "store: the staging is in {}, which has {} B, but {} buffers of {} x {} {} for each of {} "
+          "warpgroups need {} B",
           options.staging->describe(), options.staging->bytes(), options.buffers, passage_.buffer.rows,
           passage_.buffer.cols, name(type), detail::warpgroups_in_role(), bytes));
     buffers_.emplace(*options.staging, type, passage_.buffer, passage_.swizzle, count);
@@ -262,13 +262,13 @@ class Finish {
         staging_(staging),
         place_{m, staging.has_pairs() ? n * 2 : n, batch, staging.is_transposed()} {
     if (staging.has_pairs() && !epilogue)
-      throw Error("store: pairs of columns need an epilogue, which makes one column of two");
+      throw Error("store: pairs of columns need an epilogue that makes one column of two");
     const bool is_float = type == DType::f32 || type == DType::f16 || type == DType::bf16 ||
                           type == DType::e4m3 || type == DType::e5m2;
     if (!is_float && (type != from.dtype() || epilogue))
       throw Error(
-          fmt::format("store: {} as {}{}; a store rounds to f32, f16, bf16, e4m3 and e5m2, and cannot "
-                      "convert to other types",
+          fmt::format("store: {} cannot be stored as {}{}; a store rounds to f32, f16, bf16, e4m3 and e5m2, "
+                      "and does not convert to other types",
                       name(from.dtype()), name(type), epilogue ? " through an epilogue" : ""));
   }
 
@@ -286,7 +286,7 @@ class Finish {
       if (const RegisterLayout wanted = staging_.layout(panel); !(y.layout() == wanted))
         throw Error(fmt::format("store: the epilogue made a tile of {} from a tile of {}{}",
                                 y.layout().describe(), x.layout.describe(),
-                                staging_.has_pairs() ? ", which should be " + wanted.describe() : ""));
+                                staging_.has_pairs() ? ", but must make " + wanted.describe() : ""));
       x = y.values();
     }
     return detail::tile_convert(type_, x);
@@ -315,7 +315,7 @@ StoreSource::StoreSource(const TileValues& x)
 void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
            const StoreOptions& options, Where where) {
   AtLine line(where);
-  if (options.scattered) throw Error("store: scattered rows, which a PanelStore stores");
+  if (options.scattered) throw Error("store: scattered rows can only be stored by a PanelStore");
   const Staging staging(type, from.extent(), options);
   const Finish finish(type, from, epilogue, staging, m, n, options.batch);
   for (int i = 0; i < staging.panels(); ++i)
@@ -334,9 +334,10 @@ PanelStore::PanelStore(DType type, std::optional<TensorMap> to, TileExtent tile,
   if (to.has_value() == options.scattered.has_value())
     throw Error("panel store: give either a tensor map or scattered rows, not both");
   if (options.scattered && !options.batch)
-    throw Error("panel store: scattered rows need a batch, which states where they end");
+    throw Error("panel store: scattered rows need a batch, which determines where they end");
   if (options.scattered && options.scattered->adds && !detail::can_add_rows(type))
-    throw Error(fmt::format("panel store: added rows of {}; must be f32, f16 or bf16", name(type)));
+    throw Error(
+        fmt::format("panel store: the type of added rows is {}, but must be f32, f16 or bf16", name(type)));
   state_ = std::make_shared<const State>(State{Staging(type, tile, options), type, to});
 }
 
@@ -349,11 +350,12 @@ void PanelStore::store_panel(u32 number, const StoreSource& panel, u32 m, u32 n,
   const TilePart first = staging.part(0);
   const uint32_t across = static_cast<uint32_t>(staging.panels_across());
   if (staging.repeated(staging.panels_across() - 1) > 0)
-    throw Error("store: panels that are stored by number cannot share columns; set the columns of a panel");
+    throw Error(
+        "store: panels that are stored by number cannot share columns; set the number of columns of a panel");
   const int panels = staging.panels();
   if (const auto known = Builder::current().constant(number);
       known && known->value >= static_cast<uint64_t>(panels))
-    throw Error(fmt::format("store: panel {} of a tile of {}", known->value, panels));
+    throw Error(fmt::format("store: panel {} was requested, but the tile has {}", known->value, panels));
   const u32 row = m + number / across * first.rows, col = n + number % across * first.cols;
   const Finish finish(type, panel, epilogue, staging, row, col, batch);
   staging.emit(to, 0, finish(0), row, col, batch, 0);

@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "ptxbuilder/article.h"
 #include "ptxbuilder/ir/instruction.h"
 #include "ptxbuilder/product/mma.h"
 
@@ -52,8 +53,7 @@ TensorAccumulator::TensorAccumulator(Kernel& kernel, int n, Where where)
       freed_(std::make_shared<bool>(false)) {
   kernel.builder().on_finish([freed = freed_, where] {
     AtLine line(where);
-    if (!*freed)
-      throw Error("tensor memory: it is never freed with free(), so later CTAs would wait for ever");
+    if (!*freed) throw Error("tensor memory: call free(), or later CTAs would wait for ever");
   });
 }
 
@@ -71,11 +71,11 @@ void mma(TensorAccumulator& d, const TileView& a, const TileView& b, Where where
   AtLine line(where);
   const WgmmaOperand left = detail::operand_of(a, "mma: A"), right = detail::operand_of(b, "mma: B");
   if (left.dtype() != right.dtype())
-    throw Error(fmt::format("mma: A is a {} and B a {}; their types must be equal", a.tile().describe(),
-                            b.tile().describe()));
+    throw Error(fmt::format("mma: A is {} and B is {}, but their types must be equal",
+                            with_article(a.tile().describe()), with_article(b.tile().describe())));
   if (left.mn() != d.m() || right.mn() != d.n() || left.k() != right.k())
-    throw Error(fmt::format("mma: D {}x{} += A {}x{} B {}x{}: the shapes do not fit", d.m(), d.n(), left.mn(),
-                            left.k(), right.k(), right.mn()));
+    throw Error(fmt::format("mma: the shapes do not match in D {}x{} += A {}x{} B {}x{}", d.m(), d.n(),
+                            left.mn(), left.k(), right.k(), right.mn()));
   const uint32_t what = Tcgen05Descriptor{.a = left.dtype(),
                                           .b = right.dtype(),
                                           .a_major = left.major(),
@@ -106,7 +106,8 @@ RegisterTile<f32> load(const TensorAccumulator& from, int first_col, int cols, W
   if (first_col < 0 || cols < 1 || cols > 128 || first_col + cols > from.n() ||
       !std::has_single_bit(unsigned(cols)))
     throw Error(
-        fmt::format("load: columns {} to {} of {} in tensor memory; a load reads 1, 2, 4, ... 128 columns",
+        fmt::format("load: columns {} to {} of {} in tensor memory were requested, but a load must read 1, "
+                    "2, 4, ... or 128 of them",
                     first_col, first_col + cols - 1, from.n()));
   // The load and its wait form one asm statement. LLVM could move code that uses the registers before a
   // separate wait, which would not name these registers.

@@ -88,11 +88,12 @@ class Copy {
         const auto box = copy_.boxes.box(part, b);
         const int64_t start = start_of(tile_, stage, corner) + box.bytes;
         if (start % unit != 0)
-          return fail({.operation = operation,
-                       .address = start - stage_start,
-                       .puts = !copy_.is_store,
-                       .reason = fmt::format("a box starts there, which is not a multiple of {} B", unit),
-                       .where = copy_.where});
+          return fail(
+              {.operation = operation,
+               .address = start - stage_start,
+               .puts = !copy_.is_store,
+               .reason = fmt::format("a box starts there, but must start at a multiple of {} B", unit),
+               .where = copy_.where});
         uint32_t count = 1;
         for (uint32_t extent : copy_.recipe.box) count *= extent;
         for (uint32_t i = 0; i < count; ++i) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/article.h"
 #include "ptxbuilder/proof/image.h"
 
 namespace ptxbuilder {
@@ -67,7 +68,7 @@ class Prover {
   }
 
   void skip(const std::string& what, const TileRecord& tile) {
-    leave(fmt::format("{} from a {}: no copy fills it", what, tile.text));
+    leave(fmt::format("{} from {}: no copy fills it", what, with_article(tile.text)));
   }
   void leave(const std::string& text) {
     if (std::find(proof_.unproved.begin(), proof_.unproved.end(), text) == proof_.unproved.end())

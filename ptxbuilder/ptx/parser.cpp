@@ -71,7 +71,8 @@ class Parser {
   // Counts one level of recursion while this object exists.
   struct Deeper {
     explicit Deeper(Parser& p) : parser(p) {
-      if (++parser.depth_ > max_depth) parser.fail(fmt::format("braces nest deeper than {}", max_depth));
+      if (++parser.depth_ > max_depth)
+        parser.fail(fmt::format("braces are nested more than {} levels deep", max_depth));
     }
     ~Deeper() { --parser.depth_; }
     Deeper(const Deeper&) = delete;
@@ -359,7 +360,7 @@ class Parser {
   // Returns the height of a tree whose parts have at most the height `parts`. Throws Error if the tree is too
   // high. A chain like a+b+c+... also becomes a tree, even without parentheses.
   int above(int parts) const {
-    if (parts >= max_depth) fail(fmt::format("the expression nests deeper than {}", max_depth));
+    if (parts >= max_depth) fail(fmt::format("the expression is nested more than {} levels deep", max_depth));
     return parts + 1;
   }
 

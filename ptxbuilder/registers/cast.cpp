@@ -118,7 +118,8 @@ TileValues through_memory(const TileValues& x, const RegisterLayout& layout) {
 TileValues tile_layout_cast(const TileValues& x, const RegisterLayout& layout) {
   if (x.layout == layout) return x;
   auto refuse = [&](const char* why) {
-    throw Error(fmt::format("layout_cast: from {} to {}: {}", x.layout.describe(), layout.describe(), why));
+    throw Error(
+        fmt::format("layout_cast: {} cannot be cast to {}: {}", x.layout.describe(), layout.describe(), why));
   };
   if (!(x.layout.extent() == layout.extent())) refuse("their extents differ");
   if (layout.is_splat()) refuse("a splat is one value, but the tile may hold many");

@@ -15,8 +15,8 @@ ClusterAxis axis_of(Kernel& kernel, std::optional<ClusterAxis> given) {
   const auto [x, y, z] = kernel.signature().cluster;
   if ((x > 1) + (y > 1) + (z > 1) > 1)
     throw Error(
-        fmt::format("cluster reduction: a cluster of {} x {} x {} CTAs has several axes; choose one, as in "
-                    "ClusterReduction(k, ClusterAxis::x), and reduce along one axis after the other",
+        fmt::format("cluster reduction: the cluster has {} x {} x {} CTAs along several axes; choose one, as "
+                    "in ClusterReduction(k, ClusterAxis::x), and reduce along one axis after the other",
                     x, y, z));
   return kAxes[y > 1 ? 1 : z > 1 ? 2 : 0];
 }
@@ -44,15 +44,15 @@ const ClusterReduction::Buffers& ClusterReduction::buffers(int values) {
   const int threads = threads_of(context, builder.signature()), bytes = threads * values * 4;
   if (buffers_ && buffers_->role != context.role)
     throw Error(
-        "cluster reduction: another role has made a call before, and its CTAs would wait for the threads of "
-        "both; make one ClusterReduction for each role");
+        "cluster reduction: another role has already called this ClusterReduction, so its CTAs would wait "
+        "for the threads of both; make one ClusterReduction for each role");
   if (!buffers_ && context.role < 0)
     builder.on_finish([threads, where = Where::here()] {
       AtLine line(where);
       if (const auto all = Builder::current().signature().threads; static_cast<int>(all) != threads)
         throw Error(fmt::format(
-            "cluster reduction: {} threads make the call, but the CTA has {}: set k.threads() before it",
-            threads, all));
+            "cluster reduction: {} threads call it, but the CTA has {}: call k.threads() before it", threads,
+            all));
     });
   if (!buffers_ || buffers_->bytes < bytes)
     buffers_ =

@@ -68,7 +68,7 @@ class Common {
     if (given.extent() == whole_->extent()) {
       if (!given.is_splat())
         throw Error(
-            fmt::format("register tiles of different layouts, {} and {}: cast one to the layout of the "
+            fmt::format("the register tiles have different layouts, {} and {}: cast one to the layout of the "
                         "other, as in layout_cast(b, a.layout())",
                         whole_->describe(), given.describe()));
       return;
@@ -82,9 +82,9 @@ class Common {
   }
 
   [[noreturn]] void refuse(const RegisterLayout& given, const std::string& rule) const {
-    throw Error(fmt::format("register tiles of {} x {} and {} x {} elements, {} and {}; {}", whole_->rows(),
-                            whole_->cols(), given.rows(), given.cols(), whole_->describe(), given.describe(),
-                            rule));
+    throw Error(fmt::format("the register tiles have {} x {} and {} x {} elements in {} and {}; {}",
+                            whole_->rows(), whole_->cols(), given.rows(), given.cols(), whole_->describe(),
+                            given.describe(), rule));
   }
 
   AtLine line_;

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "ptxbuilder/article.h"
 #include "ptxbuilder/ir/instruction.h"
 #include "ptxbuilder/plan/bank_conflicts.h"
 #include "ptxbuilder/registers/place.h"
@@ -270,13 +271,13 @@ TileExtent extent_of(const TileView& view) {
 
 void check_view(std::string_view what, const TileView& view, DType dtype, const RegisterLayout& layout) {
   if (view.tile().dtype() != dtype)
-    throw Error(fmt::format("{}: a tile of {} in registers, but a {} in shared memory", what, name(dtype),
-                            view.tile().describe()));
+    throw Error(fmt::format("{}: the tile in registers is {}, but the one in shared memory is {}", what,
+                            name(dtype), with_article(view.tile().describe())));
   TileExtent extent = extent_of(view);
   if (!(extent == layout.extent()))
-    throw Error(fmt::format("{}: {} is of {} x {} elements, but the view of a {} of {} x {}", what,
-                            layout.describe(), layout.rows(), layout.cols(), view.tile().describe(),
-                            extent.rows, extent.cols));
+    throw Error(fmt::format("{}: {} has {} x {} elements, but the view of {} has {} x {}", what,
+                            layout.describe(), layout.rows(), layout.cols(),
+                            with_article(view.tile().describe()), extent.rows, extent.cols));
 }
 
 // Returns the layout that load() uses by default: strided, with the widest vectors that divide the rows of a
@@ -328,8 +329,8 @@ void check_apart(const GlobalTile& to, const RegisterLayout& layout) {
       meet == 0 ? (a == 0 && *rows > 1) || (b == 0 && *cols > 1) : meet / a < *rows && meet / b < *cols;
   if (several)
     throw Error(
-        fmt::format("store: {} x {} elements with strides of {} between rows and {} between columns, so "
-                    "several elements share one place",
+        fmt::format("store: {} x {} elements have strides of {} between rows and {} between columns, so "
+                    "several elements would share one address",
                     *rows, *cols, *down, *across));
 }
 
@@ -454,9 +455,11 @@ void store_view(const TileView& to, const TileValues& x) {
 void store_peer(const TileView& to, const TileValues& x, const PeerCta& peer, std::optional<smem> barrier) {
   check_view("store_async", to, *x.dtype, x.layout);
   if (to.stage_barrier() && !to.filling())
-    throw Error("store_async: into a consumer's stage; stores go into a producer's stage, from acquire()");
+    throw Error(
+        "store_async: this is a consumer's stage; stores must go into a producer's stage, which acquire() "
+        "returns");
   if (to.filling() && barrier)
-    throw Error("store_async: a view of a pipeline's stage, which has a barrier, and another barrier");
+    throw Error("store_async: a view of a pipeline's stage already has a barrier, so no other can be passed");
   if (!barrier && !to.filling())
     throw Error(
         "store_async: the view has no barrier to complete on: take it from a pipeline's stage, or pass one");
@@ -464,9 +467,10 @@ void store_peer(const TileView& to, const TileValues& x, const PeerCta& peer, st
   const int size = size_of(*x.dtype), vector = widest_vector(stored.layout, to.layout(), size);
   if (vector * size < kWordBytes)
     throw Error(fmt::format(
-        "store_async: {} of {} in the view of a {} has accesses of {} B, but st.async stores at least {}; "
+        "store_async: {} of {} in the view of {} has accesses of {} B, but st.async stores at least {} B; "
         "choose a layout with more neighbours in a thread, such as strided(...)",
-        stored.layout.describe(), name(*x.dtype), to.tile().describe(), vector * size, kWordBytes));
+        stored.layout.describe(), name(*x.dtype), with_article(to.tile().describe()), vector * size,
+        kWordBytes));
   if (to.filling()) to.filling()->exchange(to, peer.axis);
   if (cluster_size(Builder::current()) == 1)  // an H100 stops with an illegal instruction
     throw Error("store_async: the kernel has no cluster; st.async needs one, such as that of k.cluster(2)");
@@ -536,8 +540,8 @@ void store_global(const GlobalTile& to, const TileValues& given) {
 GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& layout) {
   auto known = Builder::current().constant(pitch);
   if (known && known->value < static_cast<uint64_t>(layout.cols()) && layout.rows() > 1)
-    throw Error(
-        fmt::format("register tile: rows of {} elements that are {} apart", layout.cols(), known->value));
+    throw Error(fmt::format("register tile: the rows have {} elements, but are only {} apart", layout.cols(),
+                            known->value));
   GlobalTile tile{start, pitch};
   tile.vector = kAccessBytes / size_of(dtype);
   return tile;

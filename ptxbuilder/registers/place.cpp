@@ -14,8 +14,8 @@ u32 thread_in_warpgroup() {
   if (context.role >= 0) return tid_x() & 127;
   context.use_threads("register tile");
   if (threads != RegisterLayout::kThreads)
-    throw Error(
-        fmt::format("register tile: a CTA of {} threads; without roles, a tile needs a CTA of 128", threads));
+    throw Error(fmt::format(
+        "register tile: the CTA has {} threads, but without roles, a tile needs a CTA of 128", threads));
   return tid_x();
 }
 

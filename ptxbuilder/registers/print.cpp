@@ -12,8 +12,9 @@ void print_tile(const MessageText& text, char type, const RegisterLayout& layout
   using namespace report_format;
   const AtLine line(text.where);
   if (layout.rows() > static_cast<int>(kMostTileRows) || layout.cols() > static_cast<int>(kMostTileCols))
-    throw Error(fmt::format("print: a tile of {} x {}; at most {} rows and {} columns can be printed",
-                            layout.rows(), layout.cols(), kMostTileRows, kMostTileCols));
+    throw Error(
+        fmt::format("print: the tile has {} x {} elements, but at most {} rows and {} columns can be printed",
+                    layout.rows(), layout.cols(), kMostTileRows, kMostTileCols));
   if (!prints()) return;
   once_for_each_element(layout, [&] {
     const Places places(layout);

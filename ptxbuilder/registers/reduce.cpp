@@ -124,10 +124,10 @@ PartialValues tile_partial(Reduction operation, const TileValues& x, bool keep_r
   const int sharing = std::popcount(static_cast<unsigned>(replicated_bits(x.layout)));
   const bool counts = operation == Reduction::add || operation == Reduction::prod;
   if (counts && (RegisterLayout::kThreads >> sharing) * x.layout.values() != x.layout.elements())
-    throw Error(
-        fmt::format("reduce: more threads hold some elements of {} than others, which would count more than "
-                    "once; layout_cast it to a layout whose threads share all of their elements or none",
-                    x.layout.describe()));
+    throw Error(fmt::format(
+        "reduce: more threads hold some elements of {} than others, and these elements would count more than "
+        "once; layout_cast it to a layout whose threads share all of their elements or none",
+        x.layout.describe()));
   return Own(operation, x, keep_rows).result();
 }
 
@@ -157,8 +157,8 @@ TileValues tile_reduce(Reduction operation, const TileValues& x, bool keep_rows)
 void check_same_parts(const PartialValues& a, const PartialValues& b) {
   if (a.own.layout == b.own.layout && a.shared_bits == b.shared_bits) return;
   throw Error(
-      fmt::format("partial: a reduction of {}, whose parts are in {} threads, and one of {}, whose parts are "
-                  "in {}; the same threads must share the rows and columns of both tiles",
+      fmt::format("partial: the parts of a reduction of {} are in {} threads, but those of a reduction of {} "
+                  "are in {}; the same threads must share the rows and columns of both tiles",
                   a.own.layout.describe(), 1 << std::popcount(unsigned(a.shared_bits)),
                   b.own.layout.describe(), 1 << std::popcount(unsigned(b.shared_bits))));
 }
@@ -171,8 +171,8 @@ PartialValues partial_combine(Reduction operation, const PartialValues& a, const
 
 PartialValues partial_scale(Arithmetic operation, const PartialValues& x, const TileOperand& factor) {
   if (factor.layout && !factor.layout->is_splat() && !(*factor.layout == x.own.layout))
-    throw Error(factor.where, fmt::format("partial: a reduction of {} is scaled by a tile of {}, which must "
-                                          "have one value for each of its values",
+    throw Error(factor.where, fmt::format("partial: a reduction of {} is scaled by a tile of {}, but this "
+                                          "tile must have one value for each value of the reduction",
                                           x.own.layout.describe(), factor.layout->describe()));
   return {tile_arithmetic(operation, x.own.dtype, operand_of(x.own), factor), x.shared_bits};
 }
@@ -180,7 +180,7 @@ PartialValues partial_scale(Arithmetic operation, const PartialValues& x, const 
 TileValues tile_broadcast(const TileValues& x, const RegisterLayout& layout) {
   bool of_rows = x.layout.rows() == layout.rows() && x.layout.cols() == 1;
   bool of_cols = x.layout.cols() == layout.cols() && x.layout.rows() == 1;
-  std::string wanted = "one value a row or one a column of it";
+  std::string wanted = "a tile with one value for each of its rows or each of its columns";
   if (x.layout.is_splat() && (of_rows || of_cols)) return {x.dtype, splat(layout.extent()), x.words};
   if (of_rows || of_cols) {
     RegisterLayout reduced = of_rows ? layout.reduced_rows() : layout.reduced_cols();
@@ -194,7 +194,7 @@ TileValues tile_broadcast(const TileValues& x, const RegisterLayout& layout) {
     }
     wanted = reduced.describe();
   }
-  throw Error(fmt::format("broadcast: a tile of {} to {}, which needs {}", x.layout.describe(),
+  throw Error(fmt::format("broadcast: the tile is {}, but {} needs {}", x.layout.describe(),
                           layout.describe(), wanted));
 }
 

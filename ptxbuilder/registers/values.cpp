@@ -65,7 +65,7 @@ TileValues from_elements(std::optional<DType> dtype, const RegisterLayout& layou
 
 Value tile_element(const TileValues& x, int i) {
   if (i < 0 || i >= x.layout.values())
-    throw Error(fmt::format("register tile: value {} of the {} that a thread holds of {}", i,
+    throw Error(fmt::format("register tile: value {} was requested, but a thread holds {} of {}", i,
                             x.layout.values(), x.layout.describe()));
   return elements_of(x)[static_cast<size_t>(i)];
 }
@@ -74,9 +74,10 @@ TileValues tile_part(const TileValues& x, const TilePart& part) {
   const TileExtent extent = x.layout.extent();
   check_part(part, extent, "part");
   if (!(x.layout == wgmma_layout(extent.rows, extent.cols)))
-    throw Error(fmt::format("part: of a tile of {}; layout_cast it to wgmma_layout({}, {}) first",
-                            x.layout.describe(), extent.rows, extent.cols));
-  // A thread's values are ordered by blocks of 64 rows and, within a block, by groups of 8 columns.
+    throw Error(
+        fmt::format("part: the layout of the tile is {}; layout_cast it to wgmma_layout({}, {}) first",
+                    x.layout.describe(), extent.rows, extent.cols));
+  // A thread's values are ordered by groups of 8 columns, and within blocks of 64 rows.
   const int of_8_columns = 4 / per_word(x.dtype), of_block = extent.cols / 8 * of_8_columns;
   TileValues y{x.dtype, wgmma_layout(part.rows, part.cols), {}};
   for (int block = part.row / 64; block < (part.row + part.rows) / 64; ++block) {
@@ -89,16 +90,16 @@ TileValues tile_part(const TileValues& x, const TilePart& part) {
 TileValues tile_of_elements(std::optional<DType> dtype, const RegisterLayout& layout,
                             const std::vector<Value>& elements) {
   if (static_cast<int>(elements.size()) != layout.values())
-    throw Error(fmt::format("register tile: {} elements, but a thread holds {} of {}", elements.size(),
-                            layout.values(), layout.describe()));
+    throw Error(fmt::format("register tile: {} elements were given, but a thread holds {} of {}",
+                            elements.size(), layout.values(), layout.describe()));
   return from_elements(dtype, layout, elements);
 }
 
 TileValues tile_of_registers(DType dtype, const RegisterLayout& layout, const std::vector<u32>& registers) {
   if (registers.size() != words_for(dtype, layout.values()))
-    throw Error(fmt::format("register tile: {} registers, but a thread has {} {}, {} to a register, of {}",
-                            registers.size(), layout.values(), name(dtype), per_word(dtype),
-                            layout.describe()));
+    throw Error(
+        fmt::format("register tile: {} registers were given, but a thread has {} {}, {} to a register, of {}",
+                    registers.size(), layout.values(), name(dtype), per_word(dtype), layout.describe()));
   TileValues x{dtype, layout, {}};
   for (u32 r : registers)
     x.words.push_back(word_class(dtype) == Class::f32 ? Value(bit_cast<f32>(r)) : Value(r));
@@ -125,7 +126,8 @@ TileValues filled(DType dtype, Value value, const RegisterLayout& layout) {
 
 TileValues tile_index(const RegisterLayout& layout, bool rows) {
   if (layout.is_splat())
-    throw Error(fmt::format("index: {} does not have separate places for its elements", layout.describe()));
+    throw Error(fmt::format("index: {} holds one value for all elements, which have no separate coordinates",
+                            layout.describe()));
   TileValues x{DType::u32, layout, {}};
   Places places(layout);
   for (int v = 0; v < layout.values(); ++v) x.words.push_back(rows ? places.row(v) : places.col(v));
@@ -144,7 +146,7 @@ void tile_assign(const std::vector<llvm::Value*>& variables, const RegisterLayou
   Builder& builder = Builder::current(value.where);
   bool one = !value.layout || (value.layout->is_splat() && value.layout->extent() == layout.extent());
   if (!one && !(*value.layout == layout))
-    throw Error(value.where, fmt::format("register tile: a Var of {} is assigned a tile of {}; assign "
+    throw Error(value.where, fmt::format("register tile: a Var of {} cannot hold a tile of {}; assign "
                                          "layout_cast(tile, variable.layout())",
                                          layout.describe(), value.layout->describe()));
   for (size_t i = 0; i < variables.size(); ++i)

@@ -19,7 +19,8 @@ void check_arrivals(const std::vector<int>& arrivals, Where where) {
   AtLine line(where);
   for (int n : arrivals)
     if (n < 1 || n >= 1 << 20)
-      throw Error(where, fmt::format("barriers: {} arrivals; from 1 to 2^20 - 1 are possible", n));
+      throw Error(where,
+                  fmt::format("barriers: {} arrivals were given, but the number must be 1 to 2^20 - 1", n));
 }
 
 // Returns the number of warps in a role or, in a kernel without roles, in the CTA.
@@ -46,9 +47,9 @@ Barriers::Barriers(Kernel& kernel, int count, const std::vector<std::string>& na
   AtLine line(where);
   Builder& builder = kernel.builder();
   builder.check_current();
-  if (count < 1) throw Error("barriers: at least one");
+  if (count < 1) throw Error("barriers: there must be at least one");
   if (TileContext::of(builder).unions > 0)
-    throw Error("barriers: inside shared_union; a barrier cannot share its memory: make it outside");
+    throw Error("barriers: a barrier cannot share its memory, so make it outside of shared_union");
   const int share = names.empty() ? 0 : count_ / static_cast<int>(names.size());
   if (names.empty() || share * static_cast<int>(names.size()) != count_)
     throw Error(
@@ -70,7 +71,8 @@ Barriers::Barriers(Kernel& kernel, int count, const std::vector<std::string>& na
 
 smem Barriers::operator[](u32 index) const {
   if (auto known = Builder::current().constant(index); known && known->value >= static_cast<uint64_t>(count_))
-    throw Error(known->where, fmt::format("barriers: number {} of {}", known->value, count_));
+    throw Error(known->where,
+                fmt::format("barriers: barrier {} was requested, but there are {}", known->value, count_));
   return Builder::current().shared_base() + (index * 8 + offset_);
 }
 
@@ -98,7 +100,7 @@ Phases::Phases(const Barriers& barriers, FirstWait first, Where where)
     : barriers_(barriers), parities_(u32(first == FirstWait::passes ? ~0u : 0u, where), where) {
   AtLine line(where);
   if (barriers.size() > kBits)
-    throw Error(where, fmt::format("phases: {} barriers; the register of parities has {} bits",
+    throw Error(where, fmt::format("phases: there are {} barriers, but the register of parities has {} bits",
                                    barriers.size(), kBits));
 }
 

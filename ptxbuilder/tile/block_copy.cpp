@@ -39,18 +39,20 @@ SharedTile tile_of(Kernel& kernel, const BlockSpec& spec, int stages, const std:
     throw Error(fmt::format("{}: {}: {}", name, block_text(spec), rule));
   };
   if (!spec.index()) refuse("it has no index map");
-  if (extents.empty() || extents.size() > 5) refuse("a block has 1 to 5 dimensions");
-  if (*std::min_element(extents.begin(), extents.end()) < 1) refuse("each extent is at least 1");
+  if (extents.empty() || extents.size() > 5) refuse("a block must have 1 to 5 dimensions");
+  if (*std::min_element(extents.begin(), extents.end()) < 1) refuse("each extent must be at least 1");
   for (size_t i = 0; i + 2 < extents.size(); ++i)
     if (extents[i] != 1)
-      refuse(fmt::format("dimension {} is {}; all but the last two must be 1", i, extents[i]));
+      refuse(
+          fmt::format("the extent of dimension {} is {}, but must be 1 in all dimensions except the last two",
+                      i, extents[i]));
   const int row_bytes = spec.shape().cols() * size_of(spec.dtype());
   if (!spec.by_threads() && row_bytes % kUnit != 0)
     refuse(
-        fmt::format("its rows have {} B, and TMA copies multiples of {} B; give it as a GlobalTensor, whose "
-                    "blocks threads copy",
+        fmt::format("its rows have {} B, but TMA copies multiples of {} B; pass a GlobalTensor instead, so "
+                    "that threads copy the blocks",
                     row_bytes, kUnit));
-  if (spec.by_threads() && extents.size() > 2) refuse("threads copy blocks of 1 or 2 dimensions");
+  if (spec.by_threads() && extents.size() > 2) refuse("threads can only copy blocks of 1 or 2 dimensions");
   if (spec.by_threads() && !spec.options().multicast.empty())
     refuse("CTAs can only share blocks that TMA loads, not blocks that threads copy");
   if (spec.by_threads() && spec.options().fill != OobFill::zero)
@@ -59,13 +61,13 @@ SharedTile tile_of(Kernel& kernel, const BlockSpec& spec, int stages, const std:
       spec.shape().panel_cols() > 0 ? Swizzle::none : swizzle_for(row_bytes, spec.shape().rows()));
   const int64_t bytes = int64_t{stages} * spec.shape().rows() * row_bytes;
   if (bytes > hopper::shared_bytes)
-    refuse(fmt::format("{} stages of it need {} B of shared memory, which has {}", stages, bytes,
+    refuse(fmt::format("its {} stages need {} B of shared memory, but there are {}", stages, bytes,
                        hopper::shared_bytes));
   const int stage_bytes = spec.shape().rows() * row_bytes;
   if (stages > 1 && stage_bytes % hopper::tensor_shared_alignment != 0)
     refuse(
-        fmt::format("a stage of it has {} B, which must be a multiple of {} B: use more rows or columns; "
-                    "those outside of the tensor are filled",
+        fmt::format("one stage has {} B, but must have a multiple of {} B: use more rows or columns; those "
+                    "outside of the tensor are filled",
                     stage_bytes, hopper::tensor_shared_alignment));
   const TileShape shape{spec.shape().rows(), spec.shape().cols(), spec.shape().panel_cols()};
   if (row_bytes % kUnit != 0)

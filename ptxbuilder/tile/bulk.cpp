@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "ptxbuilder/article.h"
 #include "ptxbuilder/tile/multicast.h"
 
 namespace ptxbuilder {
@@ -13,20 +14,26 @@ namespace {
 uint32_t bulk_bytes(const TileView& view, DType type, u32 start, int ctas, std::string_view operation) {
   const SharedTile& tile = view.tile();
   if (type != tile.dtype())
-    throw Error(fmt::format("{}: {} in global memory, but a view of a {}; a bulk copy does not convert types",
-                            operation, name(type), view.whole().describe()));
+    throw Error(
+        fmt::format("{}: the elements are {} in global memory, but the view belongs to {}; a bulk copy does "
+                    "not convert types",
+                    operation, name(type), with_article(view.whole().describe())));
   if (tile.swizzle() != Swizzle::none || (tile.panels() > 1 && tile.rows() > 1))
-    throw Error(fmt::format(
-        "{}: a view of {} x {} of a {}; a bulk copy needs contiguous elements: whole rows without swizzle",
-        operation, view.row_count(), tile.cols(), view.whole().describe()));
+    throw Error(
+        fmt::format("{}: the view of {} x {} elements of {} is not contiguous, but a bulk copy needs "
+                    "contiguous elements: whole rows without swizzle",
+                    operation, view.row_count(), tile.cols(), with_article(view.whole().describe())));
   constexpr int kMost = (1 << 20) - 1;  // most bytes that a barrier can expect (PTX ISA, mbarrier, tx-count)
   if (view.bytes() % (16 * ctas) != 0 || view.bytes() > kMost)
-    throw Error(fmt::format("{}: {} B by {} CTAs; each bulk copy moves a multiple of 16 B, at most {}",
-                            operation, view.bytes(), ctas, kMost / 16 * 16));
+    throw Error(
+        fmt::format("{}: {} B cannot be divided among {} CTAs: each bulk copy must move a multiple of 16 B, "
+                    "and at most {} B",
+                    operation, view.bytes(), ctas, kMost / 16 * 16));
   if (auto known = Builder::current().constant(start);
       known && known->value * static_cast<uint64_t>(size_of(type)) % 16 != 0)
-    throw Error(fmt::format("{}: begins at element {}, byte {}, which is not a multiple of 16 B", operation,
-                            known->value, known->value * static_cast<uint64_t>(size_of(type))));
+    throw Error(
+        fmt::format("{}: the copy begins at element {}, byte {}, but must begin at a multiple of 16 B",
+                    operation, known->value, known->value * static_cast<uint64_t>(size_of(type))));
   return static_cast<uint32_t>(view.bytes() / ctas);
 }
 
@@ -90,9 +97,9 @@ uint32_t row_bytes_of(const TileView& view, const detail::RowsByIndex& rows, std
   const int bytes = view.bytes() / view.row_count();
   if (auto known = Builder::current().constant(rows.stride);
       known && known->value * static_cast<uint64_t>(size_of(rows.type)) % 16 != 0)
-    throw Error(
-        fmt::format("{}: rows of the matrix are {} elements apart, {} B, which is not a multiple of 16 B",
-                    operation, known->value, known->value * static_cast<uint64_t>(size_of(rows.type))));
+    throw Error(fmt::format(
+        "{}: rows of the matrix are {} elements ({} B) apart, but the distance must be a multiple of 16 B",
+        operation, known->value, known->value * static_cast<uint64_t>(size_of(rows.type))));
   return static_cast<uint32_t>(bytes);
 }
 
@@ -103,12 +110,13 @@ namespace detail {
 void bulk_gather(const LoadView& to, const RowsByIndex& from) {
   const uint32_t bytes = row_bytes_of(to.place(), from, "bulk_gather");
   if (const int ctas = multicast_groups(to.multicast_axes()).count(); ctas > 1)
-    throw Error(
-        fmt::format("bulk_gather: rows for {} CTAs; each CTA must load its own: do not use multicast", ctas));
-  if (to.fill() != OobFill::zero)
     throw Error(fmt::format(
-        "bulk_gather: a view with {} outside: numbers beyond the last row already mean the last row",
-        name(to.fill())));
+        "bulk_gather: {} CTAs share the rows, but each CTA must load its own: do not use multicast", ctas));
+  if (to.fill() != OobFill::zero)
+    throw Error(
+        fmt::format("bulk_gather: the view fills elements outside with {}, which is not possible here: "
+                    "numbers beyond the last row already mean the last row",
+                    name(to.fill())));
   begin_load(to, "bulk_gather");
   const std::optional<u64> policy = cache_policy(to.eviction());
   const isa::Row& row = isa::cp_async_bulk_load({false, policy.has_value()});
@@ -142,8 +150,10 @@ void bulk_load(const LoadView& to, gmem from, DType type, u32 start) {
   const int count = groups.count();
   const uint32_t bytes = bulk_bytes(to.place(), type, start, count, "bulk_load");
   if (to.fill() != OobFill::zero)
-    throw Error(fmt::format("bulk_load: a view with {} outside: a bulk copy has no tensor and so no outside",
-                            name(to.fill())));
+    throw Error(
+        fmt::format("bulk_load: the view fills elements outside with {}, but a bulk copy has no tensor, and "
+                    "so nothing is outside",
+                    name(to.fill())));
   begin_load(to, "bulk_load");
   gmem source = element_of(from, type, start);
   smem place = to.place().address();

@@ -26,9 +26,10 @@ void check_text(std::string_view what, std::string_view text, size_t values) {
     ++holes, ++i;
   }
   if (holes != values)
-    throw Error(fmt::format("{}: \"{}\" has {} {{}} for {} values", what, text, holes, values));
+    throw Error(fmt::format("{}: \"{}\" has {} {{}}, but {} values were given", what, text, holes, values));
   if (values > kMostValues)
-    throw Error(fmt::format("{}: {} values; a message has at most {}", what, values, kMostValues));
+    throw Error(
+        fmt::format("{}: {} values were given, but a message has at most {}", what, values, kMostValues));
 }
 
 u64 bits_of(const MessageValue& v) {
@@ -87,7 +88,8 @@ std::string types_of(const std::vector<MessageValue>& values) {
 ChecksScope::ChecksScope(uint32_t messages, Where where) : outer_(scope_messages) {
   const CallersLine line(where);
   if (messages < 1 || messages > kMostMessages)
-    throw Error(fmt::format("ChecksScope: room for {} messages; must be 1 to {}", messages, kMostMessages));
+    throw Error(fmt::format("ChecksScope: room for {} messages was requested, but the number must be 1 to {}",
+                            messages, kMostMessages));
   scope_messages = messages;
 }
 ChecksScope::~ChecksScope() { scope_messages = outer_; }
@@ -141,9 +143,11 @@ void check_finite(f32 value, Where where) {
 void check_range(f32 value, float least, float greatest, Where where) {
   const AtLine line(where);
   if (!(least <= greatest))
-    throw Error(fmt::format("check_range: from {} to {} is not a range", least, greatest));
+    throw Error(
+        fmt::format("check_range: {} to {} is not a range, since the lower limit must not exceed the upper",
+                    least, greatest));
   if (!checking()) return;
-  check((value >= least) & (value <= greatest), {"the value {} is outside of {} to {}", where}, value,
+  check((value >= least) & (value <= greatest), {"the value {} is not in the range {} to {}", where}, value,
         f32(least), f32(greatest));
 }
 

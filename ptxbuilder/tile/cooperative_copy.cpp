@@ -110,8 +110,8 @@ int registers_of(const TiledCopy& copy, int accesses) {
 
 void check_accesses(const TiledCopy& copy, int first, int count, std::string_view operation) {
   if (first < 0 || count < 1 || first + count > copy.accesses())
-    throw Error(
-        fmt::format("{}: accesses {} to {} of {}", operation, first, first + count - 1, copy.describe()));
+    throw Error(fmt::format("{}: accesses {} to {} are not all part of {}", operation, first,
+                            first + count - 1, copy.describe()));
 }
 
 // Emit ordinary accesses of `bytes` bytes at an address in shared or global memory.
@@ -216,8 +216,8 @@ void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::
   check_accesses(copy, first, count, "store");
   const int each = registers_of(copy, 1);
   if (static_cast<int>(registers.size()) != registers_of(copy, count))
-    throw Error(fmt::format("store: {} registers, but {} accesses of {} need {}", registers.size(), count,
-                            copy.atom().describe(), registers_of(copy, count)));
+    throw Error(fmt::format("store: {} registers were given, but {} accesses of {} need {}", registers.size(),
+                            count, copy.atom().describe(), registers_of(copy, count)));
   record(ThreadCopyRecord::Kind::from_registers, "store", copy, to, first, count);
   SharedAddresses address(to.address, copy.access(), thread);
   for (int access = first; access < first + count; ++access) {
@@ -260,8 +260,8 @@ void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::v
   AtLine line(where);
   check_kind(copy, {Kind::vector}, "store to global memory");
   if (static_cast<int>(registers.size()) != registers_of(copy, copy.accesses()))
-    throw Error(fmt::format("store: {} registers, but {} take {}", registers.size(), copy.describe(),
-                            registers_of(copy, copy.accesses())));
+    throw Error(fmt::format("store: {} registers were given, but {} needs {}", registers.size(),
+                            copy.describe(), registers_of(copy, copy.accesses())));
   GlobalAddresses place(copy, to, thread);
   for (int access = 0; access < copy.accesses(); ++access) {
     auto [address, inside] = place(access);

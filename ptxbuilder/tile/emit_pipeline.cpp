@@ -17,7 +17,8 @@ namespace {
 // Throws Error in a branch or a loop inside the body `outer`.
 void check_in_body(uint32_t outer, std::string_view operation, std::string_view rule) {
   if (open_body != outer)
-    throw Error(fmt::format("{}: inside the {}; {}", operation, OpenBody::innermost()->describe(), rule));
+    throw Error(fmt::format("{}: it is called inside the {}; {}", operation,
+                            OpenBody::innermost()->describe(), rule));
 }
 
 // Returns the outermost branch around the current code, inside the body `outer`, that either all threads or
@@ -178,7 +179,8 @@ struct StepState {
   // Returns the ring of an input whose block changes from step to step.
   size_t ring(int number, std::string_view operation) const {
     if (number < 0 || number >= static_cast<int>(parts.inputs.size()))
-      throw Error(fmt::format("{}: number {} of {} inputs", operation, number, parts.inputs.size()));
+      throw Error(fmt::format("{}: input {} was requested, but there are {}", operation, number,
+                              parts.inputs.size()));
     const size_t ring = parts.ring_of[static_cast<size_t>(number)];
     if (parts.rings[ring].fixed)
       throw Error(fmt::format("{}: input {} is a fixed block, which stays in shared memory for the whole run",
@@ -210,12 +212,10 @@ struct StepState {
       };
       const Asked& first = asked[i][0];
       if (!parts.outputs[i].spec().options().fixed && std::ranges::none_of(asked[i], in_every_step))
-        throw Error(
-            first.where,
-            fmt::format(
-                "out: output {} is requested only inside the {}, so a step that does not enter it would "
-                "store what an earlier step has left; call out() outside, and write the block in every step",
-                i, first.described));
+        throw Error(first.where, fmt::format("out: output {} is requested only inside the {}, so a step that "
+                                             "does not enter it would store what an earlier step left; call "
+                                             "out() outside of it, and write the block in every step",
+                                             i, first.described));
     }
   }
 
@@ -299,8 +299,8 @@ class ComputeEnd {
       for (size_t r = 0; r < parts_.rings.size(); ++r) {
         if (fixed[r]) continue;
         if (!state->stages[r])
-          throw Error(fmt::format("{}: manual_wait, and the body never waits for in {}", parts_.operation,
-                                  parts_.rings[r].inputs[0]));
+          throw Error(fmt::format("{}: the pipeline has manual_wait, but the body never waits for in {}",
+                                  parts_.operation, parts_.rings[r].inputs[0]));
         if (!manual_release_) release(r, *state->stages[r], kept[r]);
         if (refill) refill(number, r);
       }
@@ -361,7 +361,7 @@ void PipelineStep::wait(int number, Where where) {
   s.check_in_step("wait");
   std::optional<Where>& waited = s.waited[static_cast<size_t>(number)];
   if (waited)
-    throw Error(fmt::format("wait: input {} was already waited for, at {}; wait once per step", number,
+    throw Error(fmt::format("wait: input {} was already waited for at {}; wait once per step", number,
                             to_string(*waited)));
   waited = Where::here();
   if (!s.stages[ring]) s.wait(ring);  // otherwise, the input has arrived together with another one
@@ -379,7 +379,7 @@ void PipelineStep::release(int number, Where where) {
   std::optional<Where>& released = s.released[ring];
   if (released)
     throw Error(fmt::format(
-        "release: the stage of input {} was already handed back, at {}{}", number, to_string(*released),
+        "release: the stage of input {} was already handed back at {}{}", number, to_string(*released),
         s.parts.rings[ring].inputs.size() > 1 ? "; inputs with the same delay_release share their stages"
                                               : "; once a step"));
   released = Where::here();
@@ -390,13 +390,13 @@ const TileView& PipelineStep::in(int number, Where where) const {
   AtLine line(where);
   detail::StepState& s = state();
   if (number < 0 || number >= static_cast<int>(s.ins.size()))
-    throw Error(fmt::format("in: number {} of {} inputs", number, s.ins.size()));
+    throw Error(fmt::format("in: input {} was requested, but there are {}", number, s.ins.size()));
   const auto& view = s.ins[static_cast<size_t>(number)];
   if (!view)
-    throw Error(
-        fmt::format("in: input {} is not waited for; with manual_wait, call wait({})", number, number));
+    throw Error(fmt::format("in: input {} has not been waited for; with manual_wait, call wait({}) first",
+                            number, number));
   if (const auto& released = s.released[s.parts.ring_of[static_cast<size_t>(number)]])
-    throw Error(fmt::format("in: input {} was already handed back, at {}, and may be overwritten", number,
+    throw Error(fmt::format("in: input {} was already handed back at {}, so it may be overwritten", number,
                             to_string(*released)));
   return *view;
 }
@@ -405,7 +405,7 @@ const TileView& PipelineStep::out(int number, Where where) const {
   AtLine line(where);
   detail::StepState& s = state();
   if (number < 0 || number >= static_cast<int>(s.outs.size()))
-    throw Error(fmt::format("out: number {} of {} outputs", number, s.outs.size()));
+    throw Error(fmt::format("out: output {} was requested, but there are {}", number, s.outs.size()));
   detail::Asked asked{Where::here()};
   if (const detail::OpenBody* branch = detail::branch_of_steps(s.body))
     asked = {asked.where, branch->conditions().empty() ? nullptr : branch->conditions()[0], branch->number(),
@@ -417,19 +417,20 @@ const TileView& PipelineStep::out(int number, Where where) const {
 void emit_pipeline(Kernel& k, const GridShape& grid, std::vector<BlockSpec> in, std::vector<BlockSpec> out,
                    const PipelineOptions& o, const PipelineBody& body, Where where) {
   AtLine line(where);
-  if (!body) throw Error("emit_pipeline: it has no body");
+  if (!body) throw Error("emit_pipeline: the body is empty");
   detail::check_grid(grid, "emit_pipeline");
   if (detail::in_role())
     throw Error(
-        "emit_pipeline: inside a role; use emit_pipeline_warp_specialized outside of roles, which makes its "
-        "own roles");
+        "emit_pipeline: it must be called outside of roles; emit_pipeline_warp_specialized makes its own "
+        "roles");
   const int threads = static_cast<int>(k.signature().threads);
   if (threads % hopper::warpgroup_threads != 0)
-    throw Error(fmt::format("emit_pipeline: a CTA of {} threads; whole warpgroups, of {}, run it", threads,
-                            hopper::warpgroup_threads));
+    throw Error(fmt::format(
+        "emit_pipeline: the CTA has {} threads, but the number must be a multiple of {}, a warpgroup",
+        threads, hopper::warpgroup_threads));
   detail::TileContext::of(k.builder())
       .use_threads("emit_pipeline",
-                   "make it an emit_pipeline_warp_specialized too, whose roles load and compute");
+                   "make it an emit_pipeline_warp_specialized too, so that its own roles load and compute");
   const detail::PipelineParts parts(k, "emit_pipeline", std::move(in), std::move(out), o.stages, threads,
                                     threads / hopper::warpgroup_threads, false, o.manual_release);
   if (detail::cluster_size(k.builder()) > 1)
@@ -474,7 +475,7 @@ void PipelineCompute::run(const PipelineBody& body, Where where) {
   AtLine line(where);
   if (runs_)
     throw Error("run: the pipeline has already run; call run() once in compute(), or once in each tile");
-  if (tiles_ && !tile_) throw Error("run: this is a pipeline of tiles; call run() in each_tile()");
+  if (tiles_ && !tile_) throw Error("run: this is a pipeline of tiles, so call run() in each_tile()");
   detail::check_in_body(body_, "run",
                         "all loaded blocks are used once; pass a loop's steps as an axis of the grid, or as "
                         "SpecializedOptions::tiles");
@@ -486,7 +487,7 @@ void PipelineCompute::each_tile(const std::function<void(const GridIndex&)>& bod
   AtLine line(where);
   if (!tiles_) throw Error("each_tile: only for a pipeline with SpecializedOptions::tiles");
   if (runs_) throw Error("each_tile: the pipeline has run already");
-  detail::check_in_body(body_, "each_tile", "all tiles are loaded once");
+  detail::check_in_body(body_, "each_tile", "all tiles are loaded once, so call it outside");
   const auto compare = order_->computes();
   AuthorsCode authors;
   tiles_([&](const GridIndex& tile) {
@@ -499,7 +500,8 @@ void PipelineCompute::each_tile(const std::function<void(const GridIndex&)>& bod
     const uint32_t around = std::exchange(body_, detail::open_body);
     body(tile);
     if (!runs_)
-      throw Error(where, "each_tile: run() is not called, so the blocks loaded for the tile are never used");
+      throw Error(where,
+                  "each_tile: run() is never called, so the blocks loaded for the tile are never used");
     tile_.reset();
     body_ = around;
   });
@@ -512,12 +514,13 @@ void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vecto
                                     const std::function<void(PipelineCompute&)>& compute, Where where) {
   AtLine line(where);
   const char* const operation = "emit_pipeline_warp_specialized";
-  if (!compute) throw Error(fmt::format("{}: it has no body", operation));
+  if (!compute) throw Error(fmt::format("{}: the body is empty", operation));
   detail::check_grid(grid, operation);
   if (o.compute_warpgroups < 1)
-    throw Error(fmt::format("{}: {} warpgroups compute; at least one", operation, o.compute_warpgroups));
-  // Computing threads share the registers of an SM that loading threads do not use. The number per thread is
-  // rounded down to the granularity of setmaxnreg.
+    throw Error(fmt::format("{}: {} warpgroups compute, but there must be at least one", operation,
+                            o.compute_warpgroups));
+  // Computing threads share the registers that loading threads leave in an SM, rounded down to the
+  // granularity of setmaxnreg.
   constexpr int kStep = hopper::role_register_step, kAll = hopper::sm_registers / hopper::warpgroup_threads;
   const int registers = o.compute_registers.value_or(
       std::min(hopper::most_role_registers, (kAll - o.memory_registers) / o.compute_warpgroups) / kStep *
@@ -558,7 +561,7 @@ void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vecto
       compute(pipe);
     }
     if (!pipe.runs_)
-      throw Error(fmt::format("{}: run() is not called, so the loaded blocks are never used", operation));
+      throw Error(fmt::format("{}: run() is never called, so the loaded blocks are never used", operation));
   });
 }
 
@@ -566,7 +569,7 @@ void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vecto
                                     std::vector<BlockSpec> out, const SpecializedOptions& o,
                                     const PipelineBody& body, Where where) {
   AtLine line(where);
-  if (!body) throw Error("emit_pipeline_warp_specialized: it has no body");
+  if (!body) throw Error("emit_pipeline_warp_specialized: the body is empty");
   emit_pipeline_warp_specialized(k, grid, std::move(in), std::move(out), o, [&](PipelineCompute& pipe) {
     if (o.tiles)
       pipe.each_tile([&](const GridIndex&) { pipe.run(body, where); }, where);

@@ -24,8 +24,8 @@ GridIndex::GridIndex(std::vector<std::string> names, std::vector<u32> at)
     : names_(std::move(names)), at_(std::move(at)) {
   if (names_.size() != at_.size())
     throw Error(
-        fmt::format("grid: an index has {} names of axes but {} numbers; give a name for each number, or "
-                    "\"\" for an axis without a name",
+        fmt::format("grid: {} names of axes were given for {} numbers; give a name for each number, or \"\" "
+                    "for an axis without a name",
                     names_.size(), at_.size()));
 }
 
@@ -36,14 +36,14 @@ std::string GridIndex::axis(int number) const {
 std::string GridIndex::axes() const {
   std::string text;
   for (size_t i = 0; i < names_.size(); ++i) text += (i ? ", " : "") + axis_text(i, names_[i]);
-  return (text.empty() ? "there is none here" : "there are " + text) + (why_.empty() ? "" : ": " + why_);
+  return (text.empty() ? "there are none here" : "there are " + text) + (why_.empty() ? "" : ": " + why_);
 }
 
 u32 GridIndex::operator[](const AxisName& axis) const {
   AtLine line(axis.where);
   if (axis.name.empty()) {
     if (axis.number < 0 || axis.number >= size())
-      throw Error(fmt::format("grid: no axis {}; {}", axis.number, axes()));
+      throw Error(fmt::format("grid: axis {} does not exist; {}", axis.number, axes()));
     return at_[static_cast<size_t>(axis.number)];
   }
   const auto found = std::find(names_.begin(), names_.end(), axis.name);
@@ -70,12 +70,13 @@ u32 steps_of_cta(u32 steps, Where where) {
 }
 
 void detail::check_grid(const GridShape& shape, std::string_view operation) {
-  if (shape.empty()) throw Error(fmt::format("{}: the grid has no axes; it needs at least one", operation));
+  if (shape.empty())
+    throw Error(fmt::format("{}: the grid has no axes, but must have at least one", operation));
   for (size_t i = 0; i < shape.size(); ++i) {
     const std::string& name = shape[i].name;
     if (const auto known = shape[i].size.known(); known && *known < 1)
-      throw Error(fmt::format("{}: {} of the grid has {} steps; each axis needs at least one", operation,
-                              axis_text(i, name), *known));
+      throw Error(fmt::format("{}: {} of the grid has {} steps, but each axis must have at least one",
+                              operation, axis_text(i, name), *known));
     for (size_t j = 0; j < i && !name.empty(); ++j)
       if (shape[j].name == name)
         throw Error(

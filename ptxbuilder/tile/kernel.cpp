@@ -37,13 +37,15 @@ void finish_roles(Builder& builder) {
   for (const auto& role : context.roles) warpgroups += role.count;
   int threads = hopper::warpgroup_threads * warpgroups;
   if (threads > hopper::cta_threads)
-    throw Error(context.roles.back().where, fmt::format("warpgroups: {} threads, but a CTA has at most {}",
-                                                        threads, hopper::cta_threads));
+    throw Error(context.roles.back().where,
+                fmt::format("warpgroups: the roles have {} threads, but a CTA has at most {}", threads,
+                            hopper::cta_threads));
   builder.signature().threads = static_cast<uint32_t>(threads);
   if (const auto& used = context.threads_used; used && static_cast<int>(used->threads) != threads)
-    throw Error(used->where, fmt::format("{}: outside of roles, for a CTA of {} threads, but the roles make "
-                                         "it a CTA of {} threads, which would all execute this; {}",
-                                         used->operation, used->threads, threads, used->advice));
+    throw Error(used->where,
+                fmt::format("{}: this was emitted outside of roles for a CTA of {} threads, but with the "
+                            "roles, the CTA has {} threads, which would all execute it; {}",
+                            used->operation, used->threads, threads, used->advice));
 
   int total = 0;
   std::string sum;
@@ -76,7 +78,7 @@ void check_tensor_maps(Builder& builder) {
     if (p.has_recipe() && p.tensor_map.box.empty())
       throw Error(builder.parameters_where(),
                   fmt::format("{}: no copy uses the tensor map '{}', so its box is not known; if "
-                              "instruction<...> copies, state it with k.encode({}, ...)",
+                              "instruction<...> copies, declare the box with k.encode({}, ...)",
                               builder.signature().kernel, p.name, p.name));
 }
 
@@ -99,7 +101,7 @@ template <class List, class Each>
 void name_axes(TileContext& context, TileContext::Axis::Of of, const List& axes, const Each& each) {
   const char* kind = of == TileContext::Axis::Of::grid ? "grid" : "cluster";
   if (axes.size() < 1 || axes.size() > 3)
-    throw Error(fmt::format("{}: {} named axes; there must be 1 to 3", kind, axes.size()));
+    throw Error(fmt::format("{}: {} axes were named, but there must be 1 to 3", kind, axes.size()));
   std::erase_if(context.axes, [&](const TileContext::Axis& axis) { return axis.of == of; });
   size_t number = axes.size();
   for (const auto& axis : axes) {
@@ -113,9 +115,10 @@ void name_axes(TileContext& context, TileContext::Axis::Of of, const List& axes,
 namespace detail {
 
 void TileContext::name_axis(Axis axis) {
-  if (axis.name.empty()) throw Error("axis: its name is empty");
+  if (axis.name.empty()) throw Error("axis: the name is empty");
   for (const Axis& other : axes)
-    if (other.name == axis.name) throw Error(fmt::format("axis: \"{}\" is the name of another", axis.name));
+    if (other.name == axis.name)
+      throw Error(fmt::format("axis: \"{}\" is already the name of another axis", axis.name));
   axes.push_back(std::move(axis));
 }
 
@@ -127,7 +130,7 @@ const TileContext::Axis& TileContext::axis(std::string_view name) const {
   }
   throw Error(fmt::format(
       "axis: no axis here is named \"{}\"; {}", name,
-      names.empty() ? "the grid, the cluster and the role have named none" : "there are " + names));
+      names.empty() ? "the grid, the cluster and the role do not name any" : "there are " + names));
 }
 
 TileContext& TileContext::of(Builder& builder) {
@@ -165,8 +168,8 @@ SharedUnion::~SharedUnion() {
 
 void ParameterValues::out_of_order(std::string_view field) const {
   throw Error(
-      fmt::format("params: the field '{}' is not where its member is: a struct lists its fields in the order "
-                  "of its members",
+      fmt::format("params: the field '{}' is not at the offset of its member: a struct must list its fields "
+                  "in the order of its members",
                   field));
 }
 
@@ -269,12 +272,12 @@ void Kernel::encode(TensorMap map, TensorMapRecipe recipe, Where where) {
   Parameter& parameter = builder_.signature().parameters[builder_.parameter_index(map)];
   if (recipe.box.empty() || recipe.box.size() > 5 || recipe.element_strides.size() != recipe.box.size())
     throw Error(
-        fmt::format("encode: a box of {} extents and {} element strides; a tensor map has 1 to 5 dimensions, "
-                    "each with an extent and a stride",
+        fmt::format("encode: the box has {} extents and {} element strides, but a tensor map must have 1 to "
+                    "5 dimensions, each with an extent and a stride",
                     recipe.box.size(), recipe.element_strides.size()));
   if (!parameter.tensor_map.box.empty())
     throw Error(
-        fmt::format("encode: the tensor map '{}' already serves copies, from which its encoding follows: "
+        fmt::format("encode: the tensor map '{}' already serves copies, which determine its encoding: "
                     "declare a second map",
                     parameter.name));
   parameter.dtype = recipe.dtype;
@@ -285,12 +288,13 @@ void Kernel::threads(uint32_t count, Where where) {
   AtLine line(where);
   builder_.check_current();
   if (count == 0 || count > hopper::cta_threads)
-    throw Error(fmt::format("threads: a CTA has 1 to {}, not {}", hopper::cta_threads, count));
+    throw Error(fmt::format("threads: a CTA must have 1 to {} threads, not {}", hopper::cta_threads, count));
   if (!TileContext::of(builder_).roles.empty())
     throw Error("threads: the roles determine the number of threads: 128 for each warpgroup");
   if (const auto& used = TileContext::of(builder_).threads_used; used && count != used->threads)
-    throw Error(fmt::format("threads: {}, after operations of a CTA of {}; call threads() before them", count,
-                            used->threads));
+    throw Error(
+        fmt::format("threads: {} were requested after operations of a CTA of {}; call threads() before them",
+                    count, used->threads));
   TileContext::of(builder_).threads_are_stated = true;
   builder_.signature().threads = count;
 }
@@ -300,13 +304,15 @@ void Kernel::cluster(uint32_t x, uint32_t y, uint32_t z, Where where) {
   builder_.check_current();
   builder_.check_is_kernel("cluster");
   if (TileContext::of(builder_).cluster_is_used)
-    throw Error(fmt::format(
-        "cluster: {} x {} x {} CTAs, after roles or barriers were made for {}; call cluster() before them", x,
-        y, z, detail::cluster_size(builder_)));
+    throw Error(
+        fmt::format("cluster: {} x {} x {} CTAs were requested after roles or barriers had been made for {}; "
+                    "call cluster() before them",
+                    x, y, z, detail::cluster_size(builder_)));
   uint64_t ctas = uint64_t{x} * y * z;
   constexpr uint32_t kMost = hopper::largest_cluster;
   if (x > kMost || y > kMost || z > kMost || ctas == 0 || ctas > kMost)
-    throw Error(fmt::format("cluster: {} x {} x {} CTAs; a cluster has 1 to {}", x, y, z, kMost));
+    throw Error(fmt::format("cluster: {} x {} x {} CTAs were requested, but a cluster must have 1 to {}", x,
+                            y, z, kMost));
   builder_.require(78, isa::Sm::sm_90, "cluster");
   builder_.signature().cluster = {x, y, z};
 }
@@ -448,12 +454,14 @@ void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>
   builder_.check_current();
   builder_.check_is_kernel("roles");
   TileContext& context = TileContext::of(builder_);
-  if (context.role >= 0) throw Error("warpgroups: a role inside a role");
+  if (context.role >= 0) throw Error("warpgroups: a role cannot be made inside another role");
   if (context.threads_are_stated)
-    throw Error(fmt::format(
-        "warpgroups: after threads({}); the roles determine the number of threads: 128 for each warpgroup",
-        builder_.signature().threads));
-  if (count < 1) throw Error(fmt::format("warpgroups: a role has at least one warpgroup, not {}", count));
+    throw Error(
+        fmt::format("warpgroups: threads({}) was called before, but the roles determine the number of "
+                    "threads: 128 for each warpgroup",
+                    builder_.signature().threads));
+  if (count < 1)
+    throw Error(fmt::format("warpgroups: a role must have at least one warpgroup, not {}", count));
   if (registers != 0 &&
       (registers < hopper::least_role_registers || registers > hopper::most_role_registers ||
        registers % hopper::role_register_step != 0))
@@ -515,8 +523,8 @@ void sync_threads(Where where) {
   if (context.role >= 0) {
     const TileContext::Role& role = context.roles[static_cast<size_t>(context.role)];
     throw Error(
-        fmt::format("sync_threads: inside the role of {} ({}), where it would wait for the threads of the "
-                    "other roles too; let the threads of the role meet at a k.named_barrier({})",
+        fmt::format("sync_threads: inside the role of {} ({}), it would wait for the threads of the other "
+                    "roles too; use a k.named_barrier({}) for the threads of the role",
                     role_in_words(role), to_string(role.where), 128 * role.count));
   }
   detail::check_all_threads("sync_threads", static_cast<int>(Builder::current().signature().threads));

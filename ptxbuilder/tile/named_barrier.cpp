@@ -17,14 +17,17 @@ NamedBarrier::NamedBarrier(Builder& builder, int threads, Where where)
   builder.check_current();
   builder.check_is_kernel("named_barrier");
   if (threads < 32 || threads > 1024 || threads % 32 != 0)
-    throw Error(fmt::format("named_barrier: {} threads; whole warps must meet, 32 to 1024 threads", threads));
+    throw Error(fmt::format(
+        "named_barrier: {} threads were requested, but the number must be a multiple of 32 from 32 to 1024",
+        threads));
   id_ = builder.barrier_ids().take("named_barrier");
   builder.on_finish([threads, where] {
     AtLine line(where);
     const int all = static_cast<int>(Builder::current().signature().threads);
     if (threads > all)
       throw Error(
-          fmt::format("named_barrier: {} threads in a CTA of {}, so a wait would never end", threads, all));
+          fmt::format("named_barrier: {} threads must arrive, but the CTA has {}, so a wait would never end",
+                      threads, all));
   });
 }
 
@@ -55,7 +58,7 @@ void sync_warpgroup(Where where) {
   detail::TileContext::of(builder).use_threads("sync_warpgroup");
   if (detail::TileContext::of(builder).role < 0 && threads != kWarpgroup)
     throw Error(
-        fmt::format("sync_warpgroup: a CTA of {} threads without roles, which is not a warpgroup: use "
+        fmt::format("sync_warpgroup: the CTA has {} threads and no roles, so it is not one warpgroup: use "
                     "sync_threads(), or make roles with k.warpgroups()",
                     threads));
   BarrierIds& ids = builder.barrier_ids();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/article.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/copy_view.h"
 #include "ptxbuilder/tile/multicast.h"
@@ -54,8 +55,9 @@ std::string describe(const detail::Ring& ring) {
 // at a full barrier, and every warp of the consumers arrives at an empty barrier.
 std::vector<int> arrivals(int stages, int consumers, int filling_warpgroups, int peers) {
   if (stages < 1 || consumers < 1)
-    throw Error(
-        fmt::format("pipeline: {} stages and {} consumers; both must be at least one", stages, consumers));
+    throw Error(fmt::format(
+        "pipeline: {} stages and {} consumers were requested, but both numbers must be at least one", stages,
+        consumers));
   std::vector<int> counts(static_cast<size_t>(2 * stages), std::max(1, 128 * filling_warpgroups));
   std::fill(counts.begin() + stages, counts.end(), 4 * consumers * peers);
   return counts;
@@ -74,14 +76,14 @@ constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::
 void check_known(const LoadView& view) {
   if (view.condition())
     throw Error(
-        "tma_load: a view of a pipeline's stage with a condition: if it is false, the bytes that the stage "
+        "tma_load: the view of a pipeline's stage has a condition: if it is false, the bytes that the stage "
         "expects never arrive; put acquire() under the condition too");
   const TileView& place = view.place();
   if (!place.first_row() || !place.first_col())
-    throw Error(
-        fmt::format("tma_load: {} x {} of a pipeline's {}: the stage expects all of its bytes; load "
-                    "rows or columns that begin where the host knows",
-                    place.row_count(), place.tile().cols(), place.whole().describe()));
+    throw Error(fmt::format(
+        "tma_load: the host does not know where the {} x {} elements of a pipeline's {} begin, but the stage "
+        "expects all of its bytes; load rows or columns that begin at a host integer",
+        place.row_count(), place.tile().cols(), place.whole().describe()));
 }
 
 // Checks a shared load. The load may write only to CTAs that release the stage when they have read its
@@ -98,8 +100,8 @@ void check_shared(const LoadView& view, const detail::Ring& ring) {
   if (count > 1 && ring.by_threads() &&
       (view.condition() || view.place().row_count() != view.place().whole().rows()))
     throw Error(fmt::format(
-        "tma_load: {} CTAs share a part of a tile, or one under a condition, into a stage that threads "
-        "fill: each CTA expects the bytes of its own loads; load the whole tile in all of them",
+        "tma_load: {} CTAs share a load under a condition, or of a part of a tile, into a stage that threads "
+        "fill, but each CTA expects the bytes of its own loads; load the whole tile in all of them",
         count));
   for (size_t i = 0; i < 3; ++i)
     if (const int along = groups.extents[i]; axes.has(i) && !ring.axes.has(i) && along > 1)
@@ -109,8 +111,8 @@ void check_shared(const LoadView& view, const detail::Ring& ring) {
                       along, "xyz"[i]));
   if (count > detail::ctas_in_line(axes))
     throw Error(
-        "tma_load: CTAs along several axes share the load into a pipeline's stage, which is released along "
-        "single axes; share it along one axis");
+        "tma_load: CTAs along several axes share the load into a pipeline's stage, but the stage is released "
+        "along single axes; share it along one axis");
 }
 
 }  // namespace
@@ -147,9 +149,9 @@ std::shared_ptr<detail::StageFilling> Stage::filling() const { return filling_; 
 size_t detail::Filling::number(const SharedTile& tile, std::string_view operation) const {
   const auto found = std::find(ring->tiles.begin(), ring->tiles.end(), tile);
   if (found == ring->tiles.end())
-    throw Error(fmt::format("{}: the {} is not one of the pipeline's", operation, tile.describe()));
+    throw Error(fmt::format("{}: the {} does not belong to the pipeline", operation, tile.describe()));
   if (committed)
-    throw Error(fmt::format("{}: into a stage that is already committed, which consumers read", operation));
+    throw Error(fmt::format("{}: the stage is already committed, so consumers may be reading it", operation));
   return static_cast<size_t>(found - ring->tiles.begin());
 }
 
@@ -157,7 +159,7 @@ void detail::Filling::load(const LoadView& to) {
   const size_t i = number(to.place().whole(), "tma_load");
   if (to.own_barrier())
     throw Error(
-        "tma_load: a view of a pipeline's stage that completes on a barrier of its own: the bytes that the "
+        "tma_load: the view of a pipeline's stage completes on a barrier of its own, so the bytes that the "
         "stage expects would never arrive");
   if (!ring->by_threads()) check_known(to);
   check_shared(to, *ring);
@@ -171,7 +173,7 @@ void detail::Filling::load(const LoadView& to) {
                  end = begin + place.row_count();
       if (std::find(begin, end, true) != end)
         throw Error(
-            "tma_load: this tile of the stage is already loaded: more bytes would arrive than the stage "
+            "tma_load: this tile of the stage is already loaded, so more bytes would arrive than the stage "
             "expects");
       std::fill(begin, end, true);
     }
@@ -191,8 +193,8 @@ void detail::Filling::fill(const SharedTile& tile, std::string_view operation, b
   const size_t i = number(tile, operation);
   if (!ring->by_threads())
     throw Error(
-        fmt::format("{}: into a stage that one thread fills by TMA; make the pipeline with ThreadProducers, "
-                    "and commit() the stage",
+        fmt::format("{}: one thread fills the stage by TMA; to fill it by threads, make the pipeline with "
+                    "ThreadProducers, and commit() the stage",
                     operation));
   filled[i].assign(filled[i].size(), true);
   (by_cp_async ? has_copies : has_stores) = true;
@@ -208,16 +210,16 @@ void detail::Filling::exchange(const TileView& to, ClusterAxis axis) {
                                 : nullptr;
   if (wrong)
     throw Error(
-        fmt::format("store_async: into a stage that {}; make the pipeline with ThreadProducers{{.axes = "
-                    "ClusterAxis::{}, .exchanges = true}}, so that a CTA stores only when the other one has "
-                    "released the stage",
+        fmt::format("store_async: the destination is a stage that {}; make the pipeline with "
+                    "ThreadProducers{{.axes = ClusterAxis::{}, .exchanges = true}}, so that a CTA stores "
+                    "only when the other one has released the stage",
                     wrong, "xyz"[static_cast<size_t>(axis)]));
   // A third CTA could release a stage again before the first CTA has seen the release by the second CTA.
   if (ctas > 2)
-    throw Error(fmt::format(
-        "store_async: {} CTAs along {} exchange the stages of a pipeline; at most two can, since with more a "
-        "CTA might be a phase ahead of another; pass a barrier of your own",
-        ctas, "xyz"[static_cast<size_t>(axis)]));
+    throw Error(
+        fmt::format("store_async: {} CTAs along {} exchange the stages of a pipeline, but at most two can: "
+                    "with more, a CTA might be a phase ahead of another; pass a barrier of your own",
+                    ctas, "xyz"[static_cast<size_t>(axis)]));
   filled[i].assign(filled[i].size(), true);
   shared = shared | axis;
   // This thread has not committed yet, so the phase cannot complete before the barrier expects the bytes.
@@ -232,8 +234,7 @@ void detail::Filling::check_filled(std::string_view operation, std::string_view 
       const int rows = ring->tiles[i].rows();
       throw Error(fmt::format(
           "{}: the {} (number {} of the pipeline) is never {} this stage{}{}, so its consumers would {}",
-          operation, ring->tiles[i].describe(), i, way,
-          at == 0 ? "" : fmt::format(" from row {} on", at % rows),
+          operation, ring->tiles[i].describe(), i, way, at == 0 ? "" : fmt::format(" from row {}", at % rows),
           at < rows ? "" : fmt::format(" of panel {}", at / rows),
           ring->by_threads() ? "read old data" : "wait for ever"));
     }
@@ -264,7 +265,8 @@ Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, in
                    ThreadProducers producers, Where where) {
   AtLine line(where);
   if (producers.warpgroups < 1)
-    throw Error(fmt::format("pipeline: {} warpgroups fill its stages; at least one", producers.warpgroups));
+    throw Error(fmt::format("pipeline: {} warpgroups fill its stages, but there must be at least one",
+                            producers.warpgroups));
   make(kernel, stages, std::move(tiles), consumers, producers);
 }
 
@@ -275,11 +277,11 @@ void Pipeline::make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, i
   if (!axes.empty()) detail::cluster_size(kernel.builder());  // the size must not change after this call
   const int peers = detail::ctas_in_line(axes);
   Barriers barriers(kernel, arrivals(stages, consumers, filling_warpgroups, peers), {"full", "empty"});
-  if (tiles.empty()) throw Error("pipeline: it needs at least one tile");
+  if (tiles.empty()) throw Error("pipeline: no tiles were given, but there must be at least one");
   for (const SharedTile& tile : tiles)
     if (tile.stages() != stages)
-      throw Error(
-          fmt::format("pipeline: {} stages, but a {} has {}", stages, tile.describe(), tile.stages()));
+      throw Error(fmt::format("pipeline: it has {} stages, but {} has {}", stages,
+                              with_article(tile.describe()), tile.stages()));
   ring_ = std::make_shared<detail::Ring>(detail::Ring{stages, consumers, filling_warpgroups, exchanges, axes,
                                                       peers, std::move(tiles), barriers});
   kernel.builder().on_finish([ring = ring_, where = Where::here()] {
@@ -290,15 +292,16 @@ void Pipeline::make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, i
           "early, or not at all");
     if (ring->is_waited_for && !ring->is_filled)
       throw Error(
-          "pipeline: consumers wait for its stages, which no producer ever acquires or lends, so they would "
-          "wait for ever");
+          "pipeline: consumers wait for its stages, but no producer ever acquires or lends them, so they "
+          "would wait for ever");
     int warpgroups = 0;
     for (int role : ring->consuming) warpgroups += warpgroups_of(role);
     if (ring->consuming.empty() || ring->given_back || warpgroups >= ring->consumers) return;
-    throw Error(fmt::format(
-        "pipeline: {} consumers, whose warps release every stage, but consumer() is called by {} "
-        "warpgroup{}: the producer would wait for ever; `consumers` is how many warpgroups call it",
-        ring->consumers, warpgroups, warpgroups == 1 ? "" : "s"));
+    throw Error(
+        fmt::format("pipeline: `consumers` is {}, so the warps of that many warpgroups must release every "
+                    "stage, but consumer() is called by {} warpgroup{}: the producer would wait for ever; "
+                    "set `consumers` to the number of warpgroups that call it",
+                    ring->consumers, warpgroups, warpgroups == 1 ? "" : "s"));
   });
 }
 
@@ -364,13 +367,15 @@ Stage Producer::acquire(Where where) {
 
 // Returns the state of a stage that threads of this producer have acquired.
 detail::Filling& Producer::filling(const Stage& stage, std::string_view operation) const {
-  if (!stage.filling_) throw Error(fmt::format("{}: needs a producer's stage, from acquire()", operation));
+  if (!stage.filling_)
+    throw Error(
+        fmt::format("{}: this is not a producer's stage; pass one that acquire() returned", operation));
   if (stage.ring_ != ring_)
-    throw Error(fmt::format("{}: a stage of another pipeline, with {}, to a producer of one with {}",
+    throw Error(fmt::format("{}: this is a stage of another pipeline, with {}, but the producer's has {}",
                             operation, describe(*stage.ring_), describe(*ring_)));
   if (!ring_->by_threads())
     throw Error(
-        fmt::format("{}: the stage is filled by one thread with TMA, whose copies commit themselves; only "
+        fmt::format("{}: one thread fills the stage with TMA, whose copies commit themselves; only "
                     "ThreadProducers commit",
                     operation));
   return *stage.filling_;
@@ -379,7 +384,8 @@ detail::Filling& Producer::filling(const Stage& stage, std::string_view operatio
 void Producer::commit(const Stage& stage, Where where) {
   AtLine line(where);
   detail::Filling& filling = this->filling(stage, "commit");
-  if (filling.committed) throw Error("commit: this stage is already committed; each thread commits it once");
+  if (filling.committed)
+    throw Error("commit: this stage is already committed; each thread must commit it once");
   filling.check_filled("commit", "filled in");
   filling.committed = true;
   const smem full = stage.full_barrier();
@@ -463,9 +469,9 @@ Stage Consumer::front(Where where) const {
 }
 void Consumer::peek(Where where) {
   AtLine line(where);
-  if (!seen_full_) throw Error("peek: only for a consumer made with Peeks::yes");
+  if (!seen_full_) throw Error("peek: the consumer must be made with Peeks::yes");
   if (ring_->exchanges)
-    throw Error("peek: of stages that CTAs exchange, which wait() must acquire from the other CTA");
+    throw Error("peek: CTAs exchange these stages, so wait() must acquire them from the other CTA");
   *seen_full_ = mbarrier_test_wait_parity(ring_->full(stage_), parity_);
 }
 
@@ -492,11 +498,12 @@ pred Consumer::refilled(int behind) const { return refills_ ? refills_->value() 
 u32 Consumer::previous(u32 stage) const { return ring_->previous(stage); }
 
 void Consumer::check(const Stage& stage, std::string_view operation) const {
-  if (!stage.released_) throw Error(fmt::format("{}: needs a consumer's stage, from wait()", operation));
+  if (!stage.released_)
+    throw Error(fmt::format("{}: this is not a consumer's stage; pass one that wait() returned", operation));
   if (stage.ring_ == ring_) return;
   throw Error(
-      fmt::format("{}: a stage of another pipeline, with {}, to a consumer of one with {}; its own consumer "
-                  "hands it back",
+      fmt::format("{}: this is a stage of another pipeline, with {}, but the consumer's has {}; its own "
+                  "consumer must hand it back",
                   operation, describe(*stage.ring_), describe(*ring_)));
 }
 
@@ -523,7 +530,7 @@ void Consumer::release_previous(const Stage& stage, pred first, Where where) {
   AtLine line(where);
   check(stage, "release_previous");
   if (ring_->stages < 2)
-    throw Error("release_previous: with one stage the producer would wait for the stage that is kept");
+    throw Error("release_previous: with one stage, the producer would wait for the stage that is kept");
   arrive(previous(stage.index()), first | !refilled(2));
   *stage.released_ = true;  // release_last() must follow
   if (late_) return;
@@ -537,7 +544,7 @@ void Consumer::release_previous(const Stage& stage, pred first, Where where) {
 
 void Consumer::release_last(pred none, Where where) {
   AtLine line(where);
-  if (!late_) throw Error("release_last: it belongs to release_previous()");
+  if (!late_) throw Error("release_last: release_previous() must be called before it");
   arrive(previous(stage_), none | !refilled(1));
   *late_ = true;
 }
@@ -557,7 +564,8 @@ void Consumer::unify(Where where) {
 
 Var<Stage>::Var(const Stage& initial, Where where)
     : stage_(initial), index_(initial.index_), refilled_(initial.refilled_.value_or(pred(true))) {
-  if (!initial.released_) throw Error(where, "Var<Stage>: a producer's stage; only a consumer's is kept");
+  if (!initial.released_)
+    throw Error(where, "Var<Stage>: a producer's stage was given, but only a consumer's can be kept");
 }
 
 Var<Stage>& Var<Stage>::operator=(const Argument& argument) {
@@ -586,7 +594,8 @@ Stage Var<Stage>::value() const {
 Turns::Turns(Kernel& kernel, int warpgroups, Where where)
     : turns_(kernel, std::vector<int>(static_cast<size_t>(std::max(warpgroups, 1)), 4), {"turn"}, where) {
   if (warpgroups < 2)
-    throw Error(where, fmt::format("turns: {} warpgroups; there must be at least two", warpgroups));
+    throw Error(where,
+                fmt::format("turns: there are {} warpgroups, but there must be at least two", warpgroups));
 }
 
 // The first wait of warpgroup 0 passes, since it waits for the phase before its barrier's first phase.

@@ -26,25 +26,31 @@ PipelineParts::PipelineParts(Kernel& k, std::string op, std::vector<BlockSpec> i
     throw Error(fmt::format("{}: in {}: {}", operation, input, rule));
   };
   if (!in_role() && (open_body & Region::kKernel) == 0)
-    throw Error(fmt::format(
-        "{}: inside a branch or a loop; its barriers are made once, so pass the loop's steps as an axis of "
-        "the grid, or as SpecializedOptions::tiles (for steps from a counter, use DynamicSteps::order())",
-        operation));
-  if (stages < 1) throw Error(fmt::format("{}: {} stages; at least one", operation, stages));
-  if (in.empty()) throw Error(fmt::format("{}: no inputs; a pipeline needs at least one", operation));
+    throw Error(
+        fmt::format("{}: it must be outside of branches and loops, since its barriers are made once; pass "
+                    "the loop's steps as an axis of the grid, or as SpecializedOptions::tiles (for steps "
+                    "from a counter, use DynamicSteps::order())",
+                    operation));
+  if (stages < 1)
+    throw Error(
+        fmt::format("{}: {} stages were requested, but there must be at least one", operation, stages));
+  if (in.empty())
+    throw Error(fmt::format("{}: no inputs were given, but a pipeline must have at least one", operation));
   for (size_t i = 0; i < in.size(); ++i) {
     const BlockOptions& o = in[i].options();
     if (o.delay_release < 0 || (o.delay_release > 0 && o.delay_release >= stages))
-      refuse(i, fmt::format("delay_release of {} with {} stages; there must be more stages than that",
+      refuse(i, fmt::format("delay_release is {}, but must be less than the number of stages, {}",
                             o.delay_release, stages));
     if (o.delay_release > 0 && manual_release)
-      refuse(i, "delay_release with manual_release, with which the body itself hands stages back");
+      refuse(i,
+             "delay_release cannot be combined with manual_release, since the body then hands stages back");
     if (o.delay_release > 0 && o.fixed)
-      refuse(i, "delay_release of a fixed block, which is handed back when the run ends");
+      refuse(i,
+             "delay_release is not possible for a fixed block, because it is handed back when the run ends");
     if (o.fixed_stages < 1 || (o.fixed_stages > 1 && !(o.fixed && of_tiles)))
-      refuse(i, fmt::format("fixed_stages of {}; {}", o.fixed_stages,
+      refuse(i, fmt::format("fixed_stages is {}; {}", o.fixed_stages,
                             o.fixed_stages < 1
-                                ? "at least one"
+                                ? "it must be at least one"
                                 : "more than one is only for fixed inputs of a pipeline of tiles"));
     const int of_ring = o.fixed ? o.fixed_stages : stages;
     const auto found = std::find_if(rings.begin(), rings.end(), [&](const Ring& ring) {
@@ -55,7 +61,7 @@ PipelineParts::PipelineParts(Kernel& k, std::string op, std::vector<BlockSpec> i
     rings[ring_of.back()].inputs.push_back(i);
   }
   if (std::all_of(rings.begin(), rings.end(), [](const Ring& ring) { return ring.fixed; }))
-    throw Error(fmt::format("{}: all inputs are fixed blocks, for which no step waits", operation));
+    throw Error(fmt::format("{}: all inputs are fixed blocks, so no step would wait for any", operation));
   inputs.reserve(in.size());
   for (size_t i = 0; i < in.size(); ++i)
     inputs.emplace_back(k, in[i], rings[ring_of[i]].stages, load_threads, fmt::format("in {}", i));
@@ -80,8 +86,10 @@ PipelineParts::PipelineParts(Kernel& k, std::string op, std::vector<BlockSpec> i
   for (size_t i = 0; i < out.size(); ++i) {
     const BlockOptions& o = out[i].options();
     if (!o.multicast.empty() || o.delay_release != 0 || o.fill != OobFill::zero || o.fixed_stages != 1)
-      throw Error(fmt::format(
-          "{}: out {}: multicast, delay_release, fill and fixed_stages are only for inputs", operation, i));
+      throw Error(
+          fmt::format("{}: out {} has an option that only inputs can have: multicast, delay_release, fill or "
+                      "fixed_stages",
+                      operation, i));
     outputs.emplace_back(k, out[i], o.fixed ? 1 : kOutputStages, computing * hopper::warpgroup_threads,
                          fmt::format("out {}", i));
   }

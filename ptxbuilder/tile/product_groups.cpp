@@ -11,14 +11,14 @@ namespace ptxbuilder::detail {
 
 void ProductGroups::open() {
   if (open_)
-    throw Error(fmt::format("wgmma_group: inside the group of {}, which is not committed yet",
+    throw Error(fmt::format("wgmma_group: the group of {} is not committed yet, and groups cannot be nested",
                             to_string(groups_.back())));
   note({Event::Kind::open});
   open_ = true;
 }
 
 void ProductGroups::fence() {
-  if (!open_) throw Error("mma: outside of wgmma_group, which fences products and commits them");
+  if (!open_) throw Error("mma: call it in wgmma_group, which fences products and commits them");
   if (fence_) return;
   fence_ = Builder::current().remember_place();
   wgmma_fence(groups_.back());
@@ -81,7 +81,8 @@ void ProductGroups::wait(int pending) { note({.kind = Event::Kind::wait, .where 
 
 void ProductGroups::read(const Accumulator& accumulator) {
   if (!accumulator->written)
-    throw Error("accumulator: read, but no product or store has written it since it was made or zeroed");
+    throw Error(
+        "accumulator: it is read, but no product or store has written it since it was made or zeroed");
   note({.kind = Event::Kind::access, .accumulator = accumulator});
 }
 
@@ -89,7 +90,7 @@ void ProductGroups::write(const Accumulator& accumulator) {
   note({.kind = Event::Kind::access, .accumulator = accumulator});
   if (fence_)
     throw Error(
-        fmt::format("accumulator: written after the first product of the group of {}, so ptxas would "
+        fmt::format("accumulator: it is written after the first product of the group of {}, so ptxas would "
                     "serialise the products (C7515); write it before",
                     to_string(groups_.back())));
   accumulator->written = true;
@@ -130,9 +131,9 @@ void ProductGroups::follow(const Event& event, bool next_round) {
             event.where,
             fmt::format(
                 "{} while the products of the group of {}{} may still {} it; call wgmma_wait({}) first",
-                is_read ? fmt::format("mma: {} is written", is_read) : "accumulator: read or written",
+                is_read ? fmt::format("mma: {} is written", is_read) : "accumulator: it is read or written",
                 to_string(groups_[static_cast<size_t>(*group)]),
-                next_round ? ", of the round of the loop before," : "", is_read ? "read" : "write",
+                next_round ? " from the previous iteration of the loop" : "", is_read ? "read" : "write",
                 std::max(0, before - 1 - *group)));
       }
       break;

@@ -30,7 +30,7 @@ constexpr uint32_t kIdle = uint32_t{1} << 31;  // larger than the number of reco
 constexpr uint32_t kSlotBytes = 4;             // size of a counter for the records of a warp's diverged lanes
 
 void check_name(std::string_view what, std::string_view name) {
-  if (name.empty()) throw Error(fmt::format("{}: its name is empty", what));
+  if (name.empty()) throw Error(fmt::format("{}: the name is empty", what));
 }
 
 uint32_t body_now() {
@@ -492,8 +492,9 @@ void in_wait_region(std::string_view name, const std::function<void()>& body, Wh
   if (context.waits == waits)
     throw Error(
         where,
-        fmt::format("wait_region: '{}' has no wait for an mbarrier or a counter; use region() for other code",
-                    name));
+        fmt::format(
+            "wait_region: '{}' does not wait for an mbarrier or a counter; use region() for other code",
+            name));
 }
 
 void record_wait(const std::function<pred()>& has_to_wait, const std::function<void()>& loop) {
@@ -530,8 +531,9 @@ ProfileScope::ProfileScope(uint32_t records, Detail detail, Where where)
     : outer_records_(asked.records), outer_detail_(asked.detail) {
   CallersLine line(where);
   if (records < kLeastRecords || records > kMostRecords)
-    throw Error(fmt::format("ProfileScope: room for {} records of a warp; must be {} to {}", records,
-                            kLeastRecords, kMostRecords));
+    throw Error(fmt::format(
+        "ProfileScope: room for {} records of a warp was requested, but the number must be {} to {}", records,
+        kLeastRecords, kMostRecords));
   asked = {records, detail};
 }
 
@@ -563,7 +565,7 @@ void name_role(std::string name, Where where) {
   AtLine line(where);
   check_name("name_role", name);
   TileContext& context = TileContext::of(Builder::current());
-  if (context.role < 0) throw Error("name_role: outside of roles");
+  if (context.role < 0) throw Error("name_role: call it in a role");
   if (context.reporting) context.reporting->name_role(name);
   if (context.profiling) context.profiling->name_role(std::move(name));
 }

@@ -60,13 +60,15 @@ std::pair<Number, Number> place_in_groups(const Number& linear, const Number& ro
 }
 
 void check_group(int group, std::string_view operation) {
-  if (group < 1) throw Error(fmt::format("{}: a group has at least one row, not {}", operation, group));
+  if (group < 1) throw Error(fmt::format("{}: a group must have at least one row, not {}", operation, group));
 }
 
 Raster snake(int minor_dim, int tile_width) {
   if (minor_dim != 0 && minor_dim != 1)
-    throw Error(fmt::format("planar_snake: minor_dim is 0, for rows, or 1, for columns, not {}", minor_dim));
-  if (tile_width < 1) throw Error(fmt::format("planar_snake: tiles of {}; must be at least one", tile_width));
+    throw Error(
+        fmt::format("planar_snake: minor_dim must be 0, for rows, or 1, for columns, not {}", minor_dim));
+  if (tile_width < 1)
+    throw Error(fmt::format("planar_snake: the tile width is {}, but must be at least one", tile_width));
   return {tile_width, minor_dim == 1, true};
 }
 
@@ -80,7 +82,7 @@ Blocks blocks_of(u32 rows, u32 cols) {
   auto [x, y, z] = Builder::current().signature().cluster;
   if (z != 1)
     throw Error(fmt::format(
-        "for_each_tile: a cluster of {} x {} x {} CTAs; only x and y may be more than one", x, y, z));
+        "for_each_tile: the cluster has {} x {} x {} CTAs, but only x and y may be more than one", x, y, z));
   return {ceil_div(rows, x), ceil_div(cols, y), x == 1 ? ctaid_x() : ctaid_x() / x,
           x == 1 ? nctaid_x() : nctaid_x() / x};
 }
@@ -103,7 +105,7 @@ HostTileIndex planar_snake(int64_t linear, int64_t rows, int64_t cols, int minor
                            Where where) {
   AtLine line(where);
   if (rows < 1 || cols < 1 || linear < 0 || linear >= rows * cols)
-    throw Error(fmt::format("planar_snake: place {} of {} x {}", linear, rows, cols));
+    throw Error(fmt::format("planar_snake: position {} is not within {} x {} tiles", linear, rows, cols));
   const auto [row, col] = place_in_groups<int64_t>(linear, rows, cols, snake(minor_dim, tile_width));
   return {row, col};
 }
@@ -135,7 +137,8 @@ void for_each_tile(u32 rows, u32 cols, Raster raster, Turn turn, const std::func
   const auto index = Builder::current().constant(turn.index);
   if (turn.of < 1 || (index && index->value >= static_cast<uint64_t>(turn.of)))
     throw Error(
-        fmt::format("for_each_tile: turn {} of {}; turns are numbered from 0, and there is at least one",
+        fmt::format("for_each_tile: turn {} of {} was requested; there must be at least one turn, and turns "
+                    "are numbered from 0",
                     index ? std::to_string(index->value) : "?", turn.of));
   const Blocks blocks = blocks_of(rows, cols);
   for_(turn.of == 1 ? blocks.first : blocks.first + turn.index * blocks.step, blocks.rows * blocks.cols,

@@ -47,12 +47,12 @@ GridIndex index_of(const GridShape& grid, const std::vector<int>& tiling, u32 nu
 void check_tiling(const GridShape& grid, const std::vector<int>& tiling) {
   if (tiling.empty()) return;
   if (tiling.size() != grid.size())
-    throw Error(
-        fmt::format("nd_loop: a tiling with {} numbers for a grid with {} axes", tiling.size(), grid.size()));
+    throw Error(fmt::format("nd_loop: the tiling has {} numbers, but the grid has {} axes", tiling.size(),
+                            grid.size()));
   for (size_t i = 0; i < grid.size(); ++i)
     if (const auto size = grid[i].size.known(); tiling[i] < 1 || (size && *size % tiling[i] != 0))
-      throw Error(fmt::format("nd_loop: a tiling of {} along axis {}{}; it must divide the axis", tiling[i],
-                              i, size ? fmt::format(", which has {}", *size) : ""));
+      throw Error(fmt::format("nd_loop: the tiling is {} along axis {}{}, but must divide the axis",
+                              tiling[i], i, size ? fmt::format(" of {} steps", *size) : ""));
 }
 
 // Throws Error if another loop of the kernel uses the same counter, because the counter would then count for
@@ -61,21 +61,23 @@ void claim_counter(Kernel& k, gptr<u32> counter) {
   const auto [other, is_new] =
       detail::TileContext::of(k.builder()).work_counters.emplace(counter.handle(), Where::here());
   if (!is_new)
-    throw Error(fmt::format("the loop at {} already uses this counter of steps; each loop needs its own",
+    throw Error(fmt::format("the loop at {} already uses this counter of steps, but each loop needs its own",
                             to_string(other->second)));
 }
 
 // Throws Error unless all threads of a CTA take the same steps.
 void check_of_cta(Kernel& k) {
   if (detail::TileContext::of(k.builder()).role < 0 && (detail::open_body & detail::Region::kKernel) == 0)
-    throw Error(
-        fmt::format("dynamic_scheduling_loop: inside the {}; all threads of all CTAs must run it, once",
-                    detail::OpenBody::innermost()->describe()));
-  if (detail::TileContext::of(k.builder()).role >= 0)
-    throw Error("dynamic_scheduling_loop: inside a role; use DynamicSteps in roles");
-  if (const int ctas = detail::cluster_size(k.builder()); ctas > 1)
     throw Error(fmt::format(
-        "dynamic_scheduling_loop: in a cluster of {} CTAs, but each CTA would take its own steps", ctas));
+        "dynamic_scheduling_loop: call it outside of the {}; all threads of all CTAs must run it, once",
+        detail::OpenBody::innermost()->describe()));
+  if (detail::TileContext::of(k.builder()).role >= 0)
+    throw Error("dynamic_scheduling_loop: it must be outside of roles; use DynamicSteps in roles");
+  if (const int ctas = detail::cluster_size(k.builder()); ctas > 1)
+    throw Error(
+        fmt::format("dynamic_scheduling_loop: the cluster has {} CTAs, but each CTA would take its own "
+                    "steps; use it without a cluster",
+                    ctas));
 }
 
 u32 round_parity(u32 round, int places) { return round / u32(places) & 1u; }
@@ -176,10 +178,12 @@ DynamicSteps::DynamicSteps(Kernel& k, gptr<u32> counter, u32 steps, int reading_
   AtLine line(where);
   if (const int ctas = detail::cluster_size(k.builder()); ctas > 1)
     throw Error(
-        fmt::format("dynamic steps: in a cluster of {} CTAs, but each CTA would take its own steps", ctas));
+        fmt::format("dynamic steps: the cluster has {} CTAs, but each CTA would take its own steps; use them "
+                    "without a cluster",
+                    ctas));
   claim_counter(k, counter);
   if (reading_warpgroups < 1)
-    throw Error(fmt::format("dynamic steps: {} warpgroups read them; there must be at least one",
+    throw Error(fmt::format("dynamic steps: {} warpgroups read them, but there must be at least one",
                             reading_warpgroups));
   constexpr int kPlaces = 4, kWords = 4;  // a place has 16 bytes, but only one word is used
   state_ = std::make_shared<State>(State{
@@ -205,7 +209,8 @@ void DynamicSteps::each(const std::function<void(u32)>& body, Where where) const
   State& s = *state_;
   const int role = detail::TileContext::of(Builder::current()).role;
   if (role < 0)
-    throw Error("dynamic steps: outside of roles; use dynamic_scheduling_loop for all threads of a CTA");
+    throw Error(
+        "dynamic steps: call each() in a role; for all threads of a CTA, use dynamic_scheduling_loop");
   if (std::find(s.roles.begin(), s.roles.end(), role) != s.roles.end())
     throw Error("dynamic steps: each() was already called in this role, and has taken all steps");
   s.roles.push_back(role);

@@ -23,7 +23,8 @@ void Semaphore::signal(u32 count, Where where) const {
 
 void Semaphore::set(u32 count, Where where) const {
   AtLine line(where);
-  if (scope_ < Scope::gpu) throw Error(fmt::format("semaphore: scope {}; must be gpu or sys", name(scope_)));
+  if (scope_ < Scope::gpu)
+    throw Error(fmt::format("semaphore: the scope is {}, but must be gpu or sys", name(scope_)));
   ptx(fmt::format("st.release.{}.global.u32 [{{counter:gmem}}], {{count:u32}};", name(scope_)),
       {{"counter", counter_}, {"count", count}});
 }
@@ -64,7 +65,7 @@ void Semaphore::take(u32 count, Where where) const {
 
 void semaphore_signal_parallel(const std::vector<SemaphoreSignal>& signals, Where where) {
   AtLine line(where);
-  if (signals.empty()) throw Error("semaphore_signal_parallel: no signals; give at least one");
+  if (signals.empty()) throw Error("semaphore_signal_parallel: no signals were given; give at least one");
   Scope widest = signals[0].semaphore.scope_;
   for (const SemaphoreSignal& s : signals) widest = std::max(widest, s.semaphore.scope_);
   Builder::current().emit(isa::fence_acq_rel(widest), {}, std::nullopt);
@@ -79,7 +80,7 @@ void semaphore_signal_parallel(const std::vector<SemaphoreSignal>& signals, Wher
 void GridBarrier::sync(Where where) const {
   AtLine line(where);
   if (detail::TileContext::of(Builder::current()).role >= 0)
-    throw Error("grid barrier: inside a role; all threads of a CTA must meet at it, outside of roles");
+    throw Error("grid barrier: all threads of a CTA must arrive at it, so call it outside of roles");
   Builder::current().signature().cooperative = true;
   sync_threads();
   if_(tid_x() == 0, [&] {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/article.h"
 #include "ptxbuilder/ir/index.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/plan/tiled_copy.h"
@@ -35,32 +36,33 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
                             shape.rows, shape.cols, stages));
   constexpr int kMost = hopper::shared_bytes;  // maximum number of elements, if each has one byte
   if (shape.rows > kMost || shape.cols > kMost || int64_t{shape.rows} * shape.cols > kMost)
-    throw Error(fmt::format("shared: {} x {} elements are more than shared memory holds, {} bytes",
+    throw Error(fmt::format("shared: {} x {} elements do not fit in shared memory, which has {} bytes",
                             shape.rows, shape.cols, kMost));
   int row_bytes = shape.cols * size_of(dtype);
   if (row_bytes % row_unit != 0)
-    throw Error(fmt::format("shared: a row of {} {} is {} B, which is not a multiple of 16 B", shape.cols,
+    throw Error(fmt::format("shared: a row of {} {} is {} B, but must be a multiple of 16 B", shape.cols,
                             ptxbuilder::name(dtype), row_bytes));
   int span = span_bytes(swizzle);
   if (span && row_bytes % span != 0)
-    throw Error(fmt::format("shared: a row of {} {} is {} B, which is not a multiple of the swizzle's {} B",
+    throw Error(fmt::format("shared: a row of {} {} is {} B, but must be a multiple of the swizzle's {} B",
                             shape.cols, ptxbuilder::name(dtype), row_bytes, span));
   if (int panel = shape.panel_cols; panel != 0) {
     if (span)
-      throw Error(fmt::format(
-          "shared: panels of {} columns in a tile with {} B swizzle, whose panels are as wide as the swizzle",
-          panel, span));
+      throw Error(
+          fmt::format("shared: panels of {} columns were requested for a tile with {} B swizzle, but such "
+                      "panels are always as wide as the swizzle",
+                      panel, span));
     if (panel < 1 || shape.cols % panel != 0 || panel * size_of(dtype) % 16 != 0)
       throw Error(
-          fmt::format("shared: panels of {} columns in a row of {} {}; they must divide it, and be "
-                      "multiples of 16 B",
+          fmt::format("shared: the width of a panel is {} columns, but must divide the row of {} {} and be a "
+                      "multiple of 16 B",
                       panel, shape.cols, ptxbuilder::name(dtype)));
   }
   lay_out();
   if (stages > 1 && static_cast<uint32_t>(stage_bytes()) % alignment() != 0)
-    throw Error(
-        fmt::format("shared: a stage of {} B is not a multiple of {} B, so the next would not be aligned",
-                    stage_bytes(), alignment()));
+    throw Error(fmt::format(
+        "shared: a stage is {} B, but must be a multiple of {} B, or the next one would not be aligned",
+        stage_bytes(), alignment()));
 }
 
 SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages,
@@ -94,14 +96,16 @@ SharedTile::SharedTile(const SharedRegion& place, DType dtype, TileShape shape, 
     : SharedTile(Builder::current(where), dtype, shape, swizzle, stages, kRowUnit, where) {
   AtLine line(where);
   if (place.owner_ != owner_)
-    throw Error(fmt::format("shared: {} of another kernel as a place for a tile", place.describe()));
+    throw Error(fmt::format("shared: {} belongs to another kernel, so a tile cannot take its place",
+                            place.describe()));
   if (int64_t{stages} * stage_bytes() > place.bytes())
-    throw Error(fmt::format("shared: {} x {} B of a {} in the place of {}, which has {} B", stages,
-                            stage_bytes(), describe(), place.describe(), place.bytes()));
+    throw Error(fmt::format("shared: {} x {} B of {} do not fit in the place of {}, which has {} B", stages,
+                            stage_bytes(), with_article(describe()), place.describe(), place.bytes()));
   if (place.offset() % alignment() != 0)
-    throw Error(fmt::format(
-        "shared: a {} in the place of {}, at byte {} of shared memory; it must begin at a multiple of {} B",
-        describe(), place.describe(), place.offset(), alignment()));
+    throw Error(
+        fmt::format("shared: {} cannot take the place of {}, which begins at byte {} of shared memory; it "
+                    "must begin at a multiple of {} B",
+                    with_article(describe()), place.describe(), place.offset(), alignment()));
   offset_ = place.offset();
 }
 
@@ -135,7 +139,8 @@ TileView SharedTile::operator[](u32 stage) const {
   if (&builder.state() != owner_)
     throw Error(where, fmt::format("{}: a tile of another kernel was used", builder.signature().kernel));
   if (known && known->value >= static_cast<uint64_t>(stages_))
-    throw Error(where, fmt::format("stage {} of a {} with {}", known->value, describe(), stages_));
+    throw Error(where, fmt::format("stage {} of {} was requested, but there are only {}", known->value,
+                                   with_article(describe()), stages_));
   TileView view(std::make_shared<SharedTile>(*this),
                 builder.shared_base() + (stage * static_cast<uint32_t>(stage_bytes()) + offset_));
   view.rows_ = shape_.rows;
@@ -153,12 +158,15 @@ TileView SharedTile::operator[](const Stage& stage) const {
 TileView TileView::rows(u32 first, int count, Where where) const {
   AtLine line(where);
   if (count < 1 || count % 8 != 0 || count > rows_)
-    throw Error(fmt::format("rows: {} of {} rows; the count must be a multiple of 8", count, rows_));
+    throw Error(fmt::format("rows: {} of {} rows were requested, but the count must be a multiple of 8",
+                            count, rows_));
   auto known = Builder::current().constant(first);
   if (known &&
       (known->value % 8 != 0 || known->value + static_cast<uint64_t>(count) > static_cast<uint64_t>(rows_)))
-    throw Error(fmt::format("rows: {} from row {} of {}; the first must be a multiple of 8 within them",
-                            count, known->value, rows_));
+    throw Error(
+        fmt::format("rows: {} rows from row {} of {} were requested; the first must be a multiple of 8, and "
+                    "all must exist",
+                    count, known->value, rows_));
   TileView view = *this;
   view.address_ = address_ + device_offset(*tile_, {Index(first), 0});
   view.rows_ = count;
@@ -173,14 +181,15 @@ TileView TileView::cols(u32 first, int count, Where where) const {
   AtLine line(where);
   const int panel = tile_->panel_cols();
   if (count < 1 || count % panel != 0 || count > tile_->cols())
-    throw Error(fmt::format("cols: {} of {} columns; the count must be a multiple of {}, a panel", count,
-                            tile_->cols(), panel));
+    throw Error(
+        fmt::format("cols: {} of {} columns were requested, but the count must be a multiple of {}, a panel",
+                    count, tile_->cols(), panel));
   auto known = Builder::current().constant(first);
   if (known && (known->value % static_cast<uint64_t>(panel) != 0 ||
                 known->value + static_cast<uint64_t>(count) > static_cast<uint64_t>(tile_->cols())))
     throw Error(
-        fmt::format("cols: {} from column {} of {}; the first must be a multiple of {}, a panel, within "
-                    "them",
+        fmt::format("cols: {} columns from column {} of {} were requested; the first must be a multiple of "
+                    "{}, a panel, and all must exist",
                     count, known->value, tile_->cols(), panel));
   TileView view = *this;
   auto part = std::make_shared<SharedTile>(*tile_);
@@ -208,9 +217,9 @@ ComposedLayout TileView::layout(Where where) const {
   if (whole_->panel_bytes() % pattern != 0 &&
       (!first_col_ || whole_->linear_offset(0, *first_col_) % pattern != 0))
     throw Error(
-        fmt::format("view: columns from {} of a {}: its panels are {} B and begin within the swizzle's "
+        fmt::format("view: the columns from {} of {} are in panels of {} B, which begin within the swizzle's "
                     "pattern of {} B; give the tile a multiple of 8 rows",
-                    first_col_ ? std::to_string(*first_col_) : "anywhere", whole_->describe(),
+                    first_col_ ? std::to_string(*first_col_) : "anywhere", with_article(whole_->describe()),
                     whole_->panel_bytes(), pattern));
   const Layout rows = composition(whole.layout()[0], make_layout(rows_));
   const Layout upright = replace(whole.layout(), 0, rows);
@@ -221,21 +230,22 @@ SharedRegion::SharedRegion(const SharedTile& tile)
     : owner_(tile.owner_),
       offset_(tile.offset()),
       bytes_(tile.stages() * tile.stage_bytes()),
-      text_(
-          fmt::format("{} stage{} of a {}", tile.stages(), tile.stages() == 1 ? "" : "s", tile.describe())) {}
+      text_(fmt::format("{} stage{} of {}", tile.stages(), tile.stages() == 1 ? "" : "s",
+                        with_article(tile.describe()))) {}
 
 SharedRegion::SharedRegion(const TileView& view, Where where) : SharedRegion(view.whole()) {
   AtLine line(where);
   const SharedTile& tile = view.whole();
-  text_ = fmt::format("{} x {} of a {}", view.row_count(), view.tile().cols(), tile.describe());
+  text_ = fmt::format("{} x {} of {}", view.row_count(), view.tile().cols(), with_article(tile.describe()));
   if (!view.stage() || !view.first_row() || !view.first_col())
     throw Error(
         fmt::format("place: the start of {} is only known on the device; use host integers for its stage, "
                     "first row and first column",
                     text_));
   if (view.tile().panels() > 1 && view.row_count() < tile.rows())
-    throw Error(fmt::format("place: {}, which is in {} pieces; use all rows, or the columns of one panel",
-                            text_, view.tile().panels()));
+    throw Error(
+        fmt::format("place: {} is not contiguous but in {} pieces; use all rows, or the columns of one panel",
+                    text_, view.tile().panels()));
   offset_ += static_cast<uint32_t>(*view.stage() * tile.stage_bytes() +
                                    tile.linear_offset(*view.first_row(), *view.first_col()));
   bytes_ = view.bytes();

@@ -64,7 +64,7 @@ std::function<void(const GridIndex&)> TileOrderCheck::computes() {
         if (!same)
           throw Error(
               fmt::format("tiles: the roles must take the same tiles in the same order, but for tile {} the "
-                          "computing role has {}, and the loading role has {}",
+                          "computing role has {} and the loading role has {}",
                           number, value(mine), value(other)));
       }
     }
@@ -73,7 +73,7 @@ std::function<void(const GridIndex&)> TileOrderCheck::computes() {
     for (int i = 0; i < compared(tile); ++i) {
       const u32 loaded = place[i];
       const std::string text = fmt::format(
-          "tiles: for {} the computing role has {{}} in its tile {{}}, and the loading role has {{}}",
+          "tiles: for {} the computing role has {{}} in its tile {{}}, but the loading role has {{}}",
           tile.axis(i));
       ptxbuilder::check((loaded == tile[i]) | (tid_x() % u32(hopper::warpgroup_threads) != 0), text, tile[i],
                         round->value(), loaded);
@@ -88,7 +88,7 @@ void TileOrderCheck::end() const {
   if (computed_ != loaded_.size())
     throw Error(
         fmt::format("tiles: the roles must take the same tiles in the same order, but the host gives {} to "
-                    "the computing role, and {} to the loading role",
+                    "the computing role and {} to the loading role",
                     computed_, loaded_.size()));
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/article.h"
 #include "ptxbuilder/ir/cluster_value.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/multicast.h"
@@ -49,9 +50,9 @@ int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std:
   if (extent <= hopper::box_extent) return extent;
   if (extent % unit != 0)
     throw Error(
-        fmt::format("{}: box extent {} along dimension {} exceeds {}, for a {}; a multiple of {} is copied "
-                    "in several boxes{}",
-                    operation, extent, dimension, hopper::box_extent, tile.describe(), unit,
+        fmt::format("{}: box extent {} along dimension {} exceeds {} for {}; a multiple of {} is copied in "
+                    "several boxes{}",
+                    operation, extent, dimension, hopper::box_extent, with_article(tile.describe()), unit,
                     smaller_boxes(tile, dimension, extent)));
   int most = hopper::box_extent / unit * unit;
   while (extent % most != 0) most -= unit;
@@ -62,13 +63,14 @@ int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std:
 BoxExtents folded(int rows, int inner, int cols, const SharedTile& tile, std::string_view operation) {
   const BoxExtents box = rows >= inner ? BoxExtents{cols, inner, rows / inner} : BoxExtents{cols, rows};
   if (inner < 1 || (rows % inner != 0 && inner % rows != 0))
-    throw Error(fmt::format(
-        "{}: folded rows, {} along the inner dimension, for {} rows of a {}; one must divide the other",
-        operation, inner, rows, tile.describe()));
-  if (std::max({box.cols, box.rows, box.outer_rows}) > hopper::box_extent || cols != tile.panel_cols())
     throw Error(
-        fmt::format("{}: folded rows in a box of {} x {} x {} for a {}; each extent must be at most {}",
-                    operation, cols, box.rows, box.outer_rows, tile.describe(), hopper::box_extent));
+        fmt::format("{}: the view folds {} rows along the inner dimension, and a part has {} rows of {}, but "
+                    "one number must divide the other",
+                    operation, inner, rows, with_article(tile.describe())));
+  if (std::max({box.cols, box.rows, box.outer_rows}) > hopper::box_extent || cols != tile.panel_cols())
+    throw Error(fmt::format(
+        "{}: folded rows need a box of {} x {} x {} for {}, but each extent must be at most {}", operation,
+        cols, box.rows, box.outer_rows, with_article(tile.describe()), hopper::box_extent));
   return box;
 }
 
@@ -78,16 +80,16 @@ BoxExtents box_extents(const TileView& view, int parts, RowsOfView of, std::stri
   const int rows = view.row_count() / parts;
   if (tile.panel_row_bytes() % 16 != 0)
     throw Error(
-        fmt::format("{}: a {} has rows of {} B, which only threads can copy; TMA needs multiples of 16 B",
-                    operation, tile.describe(), tile.panel_row_bytes()));
+        fmt::format("{}: {} has rows of {} B, which only threads can copy; TMA needs multiples of 16 B",
+                    operation, with_article(tile.describe()), tile.panel_row_bytes()));
   const int cols =
       box_extent(tile.panel_cols(), 0, kSharedAlignment / size_of(tile.dtype()), tile, operation);
   if (of.inner != 0) return folded(rows, of.inner, cols, tile, operation);
   if (of.pixels) {
     if (cols != tile.panel_cols() || rows > hopper::im2col_pixels)
-      throw Error(fmt::format("{}: {} pixels of {} channels for a {}; one copy has at most {} of {}",
-                              operation, rows, tile.panel_cols(), tile.describe(), hopper::im2col_pixels,
-                              hopper::box_extent));
+      throw Error(fmt::format(
+          "{}: {} pixels of {} channels were requested for {}, but one copy has at most {} of {}", operation,
+          rows, tile.panel_cols(), with_article(tile.describe()), hopper::im2col_pixels, hopper::box_extent));
     return {cols, rows};
   }
   // A box has no gaps, so if a row needs several boxes, each of them contains only this row. Boxes of 8 rows
@@ -105,36 +107,38 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, RowsOfView of, std:
   boxes.rank = rank;
   boxes.parts = parts;
   if (rank < 1 || rank > 5)
-    throw Error(fmt::format("{}: a tensor has 1 to 5 coordinates, not {}", operation, rank));
+    throw Error(fmt::format("{}: a tensor must have 1 to 5 coordinates, not {}", operation, rank));
   if (parts > 1 && rank < 2)
     throw Error(
         fmt::format("{}: multicast divides the rows; give the coordinate of the rows too", operation));
   if (parts > 1 && (all % parts != 0 || rows * row_bytes % kSharedAlignment != 0))
-    throw Error(fmt::format(
-        "{}: {} rows of {} B for {} CTAs; each must fetch an equal number of rows, a multiple of {} B",
-        operation, all, row_bytes, parts, kSharedAlignment));
-  if (rank == 1 && rows != 1)
     throw Error(
-        fmt::format("{}: one coordinate for a tile of {} rows; give one for the rows too", operation, rows));
+        fmt::format("{}: {} rows of {} B cannot be divided among {} CTAs: each must fetch an equal number of "
+                    "rows, a multiple of {} B",
+                    operation, all, row_bytes, parts, kSharedAlignment));
+  if (rank == 1 && rows != 1)
+    throw Error(fmt::format("{}: one coordinate was given for a tile of {} rows; give one for the rows too",
+                            operation, rows));
   if (of.inner != 0 && rank < 3)
     throw Error(
-        fmt::format("{}: folded rows with {} coordinates; they run along two dimensions after the innermost",
+        fmt::format("{}: folded rows need at least 3 coordinates, not {}; they run along the two dimensions "
+                    "after the innermost",
                     operation, rank));
   if (of.pixels && rank < 3)
-    throw Error(
-        fmt::format("{}: pixels with {} coordinates; images have 3 to 5 dimensions", operation, rank));
+    throw Error(fmt::format("{}: pixels need 3 to 5 coordinates, not {}", operation, rank));
   if (of.pixels && parts > 1)
-    throw Error(fmt::format("{}: pixels for {} CTAs; each CTA must load its own: do not use multicast",
-                            operation, parts));
+    throw Error(
+        fmt::format("{}: {} CTAs share the pixels, but each CTA must load its own: do not use multicast",
+                    operation, parts));
   const BoxExtents box = box_extents(view, parts, of, operation);
   auto divide = [&](int extent, int dimension, int into, int bytes) {
     if (extent != into) boxes.digits.push_back({extent / into, dimension, into, into * bytes});
   };
   if (tile.panels() > 1 && tile.panel_bytes() % kSharedAlignment != 0)
     throw Error(
-        fmt::format("{}: a {} has panels of {} B, but TMA needs each to begin at a multiple of {} B: use "
-                    "more rows, a swizzle as wide as a row, or no swizzle",
-                    operation, tile.describe(), tile.panel_bytes(), kSharedAlignment));
+        fmt::format("{}: {} has panels of {} B, but TMA needs each to begin at a multiple of {} B: use more "
+                    "rows, a swizzle as wide as a row, or no swizzle",
+                    operation, with_article(tile.describe()), tile.panel_bytes(), kSharedAlignment));
   divide(tile.panel_cols(), 0, box.cols, size_of(tile.dtype()));
   boxes.digits.push_back({tile.panels(), 0, tile.panel_cols(), tile.panel_bytes()});
   if (of.inner == 0) {
@@ -157,9 +161,9 @@ void check_multicast(const MulticastGroups& groups, const std::vector<u32>& coor
     for (size_t i = 0; i < coordinates.size() && groups.axes[axis] && groups.extents[axis] > 1; ++i)
       if (differs_along(coordinates[i], axis, groups.extents))
         throw Error(
-            fmt::format("{}: multicast along {} of the cluster, where each CTA fetches its part of one block "
-                        "for all, but coordinate {} differs between them; use the same block in all of them, "
-                        "or load it without multicast",
+            fmt::format("{}: with multicast along {} of the cluster, each CTA fetches its part of one block "
+                        "for all CTAs, but coordinate {} differs between them; use the same block in all of "
+                        "them, or load it without multicast",
                         operation, "xyz"[axis], i));
 }
 
@@ -192,8 +196,8 @@ CopyRecord plan(bool is_store, TensorMap map, const TileView& view, const Multic
   record.is_store = is_store;
   record.boxes = boxes_of(view, rank, groups.count(), of, operation);
   record.groups = groups;
-  bind_tensor_map(map, recipe(view, rank, groups.count(), of, operation), fill, "a " + view.tile().describe(),
-                  operation);
+  bind_tensor_map(map, recipe(view, rank, groups.count(), of, operation), fill,
+                  with_article(view.tile().describe()), operation);
   check_innermost(coordinates[0], view.tile().dtype(), operation);
   const Parameter& parameter =
       builder.signature().parameters[builder.parameter_index(choices_of(map).front())];
@@ -214,9 +218,9 @@ CopyRecord plan(bool is_store, TensorMap map, const TileView& view, const Multic
 void check_upright(const TileView& place, std::string_view operation) {
   if (place.is_transposed())
     throw Error(
-        fmt::format("{}: a transposed view of a {}: a copy cannot exchange rows and columns; pass the view "
-                    "that is not transposed",
-                    operation, place.whole().describe()));
+        fmt::format("{}: the view of {} is transposed, but a copy cannot exchange rows and columns; pass the "
+                    "view that is not transposed",
+                    operation, with_article(place.whole().describe())));
 }
 
 void begin_load(const LoadView& to, std::string_view operation) {
@@ -228,7 +232,8 @@ void begin_load(const LoadView& to, std::string_view operation) {
         operation));
   if (place.stage_barrier() && !place.filling())
     throw Error(fmt::format(
-        "{}: into a consumer's stage; loads must go into a producer's stage, from acquire()", operation));
+        "{}: this is a consumer's stage; loads must go into a producer's stage, which acquire() returns",
+        operation));
   if (place.filling()) place.filling()->load(to);
   if (!to.expects()) return;
   const auto bytes = static_cast<uint32_t>(place.bytes());
@@ -252,8 +257,8 @@ void check_reduction(CopyReduction reduction, DType type, std::string_view opera
     const std::vector<DType> others = isa::types_of(other);
     if (std::find(others.begin(), others.end(), type) != others.end()) has.push_back(isa::name(other));
   }
-  throw Error(fmt::format("{}: {} of {}; {} has {}, and {} takes {}", operation, isa::name(reduction),
-                          name(type), name(type),
+  throw Error(fmt::format("{}: {} is not possible for {}; {} has {}, and {} takes {}", operation,
+                          isa::name(reduction), name(type), name(type),
                           has.empty() ? "none" : fmt::format("{}", fmt::join(has, ", ")),
                           isa::name(reduction), fmt::join(takes, ", ")));
 }
@@ -264,8 +269,8 @@ void check_innermost(u32 coordinate, DType type, std::string_view operation) {
   const auto element = static_cast<int32_t>(known->value);
   if (int64_t bytes = int64_t{element} * size_of(type); bytes % 16 != 0)
     throw Error(
-        fmt::format("{}: the box begins at element {} of the innermost dimension, {} B from its start; TMA "
-                    "needs multiples of 16 B",
+        fmt::format("{}: the box begins at element {} of the innermost dimension, {} B from its start, but "
+                    "TMA needs multiples of 16 B",
                     operation, element, bytes));
 }
 
@@ -286,8 +291,9 @@ void bind_one(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill
   Parameter& parameter = builder.signature().parameters[index];
   std::map<size_t, OobFill>& fills = TileContext::of(builder).fills;
   if (fill == OobFill::nan && !tma_fills_nan(wanted.dtype))
-    throw Error(fmt::format("{}: NaN outside of {}; TMA supports it for f16, bf16, tf32, f32 and f64",
-                            operation, name(wanted.dtype)));
+    throw Error(fmt::format(
+        "{}: NaN cannot be filled in outside of {}; TMA supports it for f16, bf16, tf32, f32 and f64",
+        operation, name(wanted.dtype)));
   if (fill) {
     const auto [first, is_new] = fills.try_emplace(index, *fill);
     if (!is_new && first->second != *fill)
@@ -342,8 +348,8 @@ void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& co
                            to.view.fill(), {inner_rows, !offsets.empty()}, "tma_load");
   if (!offsets.empty() && offsets.size() + 2 != coordinates.size())
     throw Error(
-        fmt::format("tma_load: {} offsets of pixels with {} coordinates; there is one for each dimension "
-                    "between the channels and the images",
+        fmt::format("tma_load: {} offsets of pixels were given for {} coordinates, but there must be one for "
+                    "each dimension between the channels and the images",
                     offsets.size(), coordinates.size()));
   check_multicast(record.groups, coordinates, "tma_load");
   std::optional<GroupMember> member;
@@ -372,7 +378,7 @@ void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>
   check_upright(place, "tma_prefetch");
   if (to.view.own_barrier() || to.view.eviction() || to.view.fill() != OobFill::zero)
     throw Error(
-        "tma_prefetch: a view with a barrier, an L2 hint or a fill value, which are options of loads; a "
+        "tma_prefetch: the view has a barrier, an L2 hint or a fill value, but these are options of loads; a "
         "prefetch does not complete on a barrier or write to the view");
   const CopyRecord prefetched = plan(false, from, place, multicast_groups(to.view.multicast_axes()),
                                      coordinates, std::nullopt, {}, "tma_prefetch");

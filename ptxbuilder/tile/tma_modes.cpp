@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ptxbuilder/article.h"
+
 namespace ptxbuilder {
 namespace {
 
@@ -27,14 +29,14 @@ FoldedRows inner_rows(const TensorModes& tile, const TileView& place, std::strin
                            (rows.size() == 2 && rows[0].dimension == 1 && rows[1].dimension == 2);
   if (!is_known(axes[0]) || !is_known(axes[1]) || !columns_follow || !rows_follow)
     throw Error(
-        fmt::format("{}: the tile {}: its columns must run along dimension 0 and its rows along dimension 1, "
-                    "dimension 2 or "
-                    "both in this order, in steps of 1@0, 1@1 and 1@2 and with extents that the host knows",
+        fmt::format("{}: the columns of the tile {} must run along dimension 0, and its rows along dimension "
+                    "1, dimension 2 or both in this order, in steps of 1@0, 1@1 and 1@2 and with extents "
+                    "that the host knows",
                     operation, to_string(tile.layout())));
   if (count(axes[0]) != place.row_count() || count(axes[1]) != place.tile().cols())
-    throw Error(fmt::format("{}: a tile of {} x {} elements, {}, but the view of a {} has {} x {}", operation,
-                            count(axes[0]), count(axes[1]), to_string(tile.layout()),
-                            place.whole().describe(), place.row_count(), place.tile().cols()));
+    throw Error(fmt::format("{}: the tile has {} x {} elements, {}, but the view of {} has {} x {}",
+                            operation, count(axes[0]), count(axes[1]), to_string(tile.layout()),
+                            with_article(place.whole().describe()), place.row_count(), place.tile().cols()));
   return {rows.empty() || rows[0].dimension == 2 ? 1 : static_cast<int>(*rows[0].count.known())};
 }
 

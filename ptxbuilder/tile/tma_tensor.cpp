@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ptxbuilder/article.h"
 #include "ptxbuilder/ir/index.h"
 #include "ptxbuilder/tile/cooperative_copy.h"
 #include "ptxbuilder/tile/multicast.h"
@@ -11,12 +12,13 @@ namespace {
 
 void check_slices(const TensorCopy& copy, const std::vector<Slice>& slices, std::string_view operation) {
   if (slices.size() != copy.extents().size())
-    throw Error(fmt::format("{}: {} slices, but {} has {} dimensions", operation, slices.size(),
+    throw Error(fmt::format("{}: {} slices were given, but {} has {} dimensions", operation, slices.size(),
                             copy.describe(), copy.extents().size()));
   for (size_t i = 0; i < slices.size(); ++i)
     if (slices[i].length != copy.extents()[i])
-      throw Error(fmt::format("{}: a slice of {} along dimension {} for {}", operation, slices[i].length, i,
-                              copy.describe()));
+      throw Error(
+          fmt::format("{}: the slice has {} elements along dimension {}, but must have the extent of {}",
+                      operation, slices[i].length, i, copy.describe()));
   detail::check_innermost(slices.back().start, copy.dtype(), operation);
   std::vector<bool> is_mapped(slices.size(), false);
   auto start = [&](size_t d) { return Builder::current().constant(slices[d].start); };
@@ -25,12 +27,12 @@ void check_slices(const TensorCopy& copy, const std::vector<Slice>& slices, std:
     is_mapped[d] = true;
     for (const TensorMode::Part& part : mode.parts) is_mapped[static_cast<size_t>(part.dimension)] = true;
     if (auto known = start(d); known && known->value % static_cast<uint64_t>(mode.step) != 0)
-      throw Error(fmt::format("{}: dimension {} begins at {}, which is not a multiple of its tile, {}",
+      throw Error(fmt::format("{}: dimension {} begins at {}, but must begin at a multiple of its tile, {}",
                               operation, d, known->value, mode.step));
   }
   for (size_t d = 0; d < slices.size(); ++d)
     if (auto known = start(d); !is_mapped[d] && known && known->value != 0)
-      throw Error(fmt::format("{}: dimension {}, which the copy drops, begins at {}, but has 1 element",
+      throw Error(fmt::format("{}: dimension {} begins at {}, but must begin at 0, since the copy drops it",
                               operation, d, known->value));
 }
 
@@ -62,22 +64,23 @@ void check_view(const TensorCopy& copy, const TileView& view, std::string_view o
   for (size_t d = 0; d + 1 < extents.size(); ++d) rows *= extents[d];
   const SharedTile& tile = view.tile();
   if (copy.dtype() != tile.dtype() || rows != view.row_count() || extents.back() != tile.cols())
-    throw Error(fmt::format("{}: {} with a view of {} x {} of a {}; it needs {} x {} {}", operation,
-                            copy.describe(), view.row_count(), tile.cols(), view.whole().describe(), rows,
-                            extents.back(), name(copy.dtype())));
+    throw Error(fmt::format("{}: {} was used with a view of {} x {} of {}; it needs {} x {} {}", operation,
+                            copy.describe(), view.row_count(), tile.cols(),
+                            with_article(view.whole().describe()), rows, extents.back(), name(copy.dtype())));
   if (tile.panels() > 1 && view.row_count() != tile.rows())
     throw Error(fmt::format(
-        "{}: {} of {} rows of a {}, whose panels are not contiguous; {} needs contiguous elements", operation,
-        view.row_count(), tile.rows(), view.whole().describe(), copy.describe()));
-  // The swizzle's pattern repeats from address 0, and a tile with this swizzle begins where a pattern begins.
+        "{}: the view has {} of the {} rows of {}, so its panels are not contiguous, but {} "
+        "needs contiguous elements",
+        operation, view.row_count(), tile.rows(), with_article(view.whole().describe()), copy.describe()));
+  // The swizzle's pattern begins at address 0, and a tile with that swizzle begins where the pattern does.
   const int pattern = 8 * span_bytes(copy.swizzle());
   if (pattern == 0 || tile.swizzle() == copy.swizzle()) return;
   if (tile.offset() % static_cast<uint32_t>(pattern) != 0 || view.whole().stage_bytes() % pattern != 0 ||
       view.first_row() != 0 || view.first_col() != 0)
     throw Error(
-        fmt::format("{}: a view of a {}, which does not begin at a multiple of {} B as the pattern of the {} "
-                    "B swizzle does; make the tile with that swizzle",
-                    operation, view.whole().describe(), pattern, span_bytes(copy.swizzle())));
+        fmt::format("{}: the view of {} must begin at a multiple of {} B, like the pattern of the {} B "
+                    "swizzle; make the tile with that swizzle",
+                    operation, with_article(view.whole().describe()), pattern, span_bytes(copy.swizzle())));
 }
 
 // Returns the record of a copy from or to a view, without device values.
@@ -159,14 +162,15 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
   for (size_t i : {0, 1}) {
     const int64_t length = slices[i].length;
     if (length < 1 || extents[i] % length != 0)
-      throw Error(fmt::format("shared_slice: {} of {} along dimension {}; the length must divide the extent",
-                              length, extents[i], i));
+      throw Error(
+          fmt::format("shared_slice: the length is {}, but must divide the extent {} along dimension {}",
+                      length, extents[i], i));
     auto known = Builder::current().constant(slices[i].start);
     if (known && (known->value % static_cast<uint64_t>(length) != 0 ||
                   known->value >= static_cast<uint64_t>(extents[i])))
       throw Error(
-          fmt::format("shared_slice: {} from {} of {} along dimension {}; it begins at a multiple of the "
-                      "length, within the tile",
+          fmt::format("shared_slice: the slice of {} begins at {} of {} along dimension {}, but must begin "
+                      "at a multiple of the length, within the tile",
                       length, known->value, extents[i], i));
   }
   // The layout has the modes ((row and column within a part), (row and column of the part)).
@@ -177,7 +181,8 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
   for (int64_t part = 0; part < size(parts[1]); ++part)
     if (parts[1](part) % pattern != 0)
       throw Error(
-          fmt::format("shared_slice: parts of {}x{} in {}: part {} begins {} B into a pattern of {} B",
+          fmt::format("shared_slice: parts of {}x{} in {} must begin at the start of the swizzle's pattern, "
+                      "but part {} begins {} B into a pattern of {} B",
                       rows.length, cols.length, to_string(memory), part,
                       parts[1](part) % pattern * size_of(type), pattern * size_of(type)));
   auto number = [](Slice s) { return Index(s.start / static_cast<uint32_t>(s.length)); };

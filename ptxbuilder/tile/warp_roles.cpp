@@ -29,18 +29,18 @@ void warp_roles(const std::vector<WarpRole>& roles, Where where) {
   Builder& builder = Builder::current();
   TileContext& context = TileContext::of(builder);
   builder.check_is_kernel("warp_roles");
-  if (context.warps) throw Error("warp_roles: inside of a warp role");
+  if (context.warps) throw Error("warp_roles: it cannot be called inside a warp role");
   const TileContext::Warps all = all_warps(context);
   int taken = 0;
   for (const WarpRole& role : roles) {
     if (role.name.empty()) throw Error("warp_roles: the name of a role is empty");
     if (role.warps < 1)
       throw Error(
-          fmt::format("warp_roles: \"{}\" has {} warps; it must have at least one", role.name, role.warps));
+          fmt::format("warp_roles: \"{}\" has {} warps, but must have at least one", role.name, role.warps));
     taken += role.warps;
   }
   if (taken > all.count)
-    throw Error(fmt::format("warp_roles: the roles have {} warps together, but {} has {}", taken,
+    throw Error(fmt::format("warp_roles: the roles have {} warps in total, but {} has only {}", taken,
                             context.role >= 0 ? "the role that is divided" : "the CTA", all.count));
   if (context.role >= 0)
     detail::check_whole_warpgroups("warp_roles");

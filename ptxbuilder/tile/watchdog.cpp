@@ -83,8 +83,8 @@ void watched_while(const detail::Awaited& awaited, const std::function<pred()>& 
 WatchdogScope::WatchdogScope(uint32_t milliseconds, Where where) : outer_(scope_milliseconds) {
   const CallersLine line(where);
   if (milliseconds < 1 || milliseconds > kMostMilliseconds)
-    throw Error(
-        fmt::format("WatchdogScope: a limit of {} ms; must be 1 to {}", milliseconds, kMostMilliseconds));
+    throw Error(fmt::format("WatchdogScope: the limit is {} ms, but must be 1 to {}", milliseconds,
+                            kMostMilliseconds));
   scope_milliseconds = milliseconds;
 }
 WatchdogScope::~WatchdogScope() { scope_milliseconds = outer_; }

@@ -148,7 +148,7 @@ void DeviceGroup::run_one(uint32_t device, std::chrono::steady_clock::time_point
 // if its own CTAs do not communicate.
 void DeviceGroup::run_together(std::chrono::steady_clock::time_point deadline) {
   if (options.exploration)
-    throw Error("launches of several devices are queued at once, and an exploration runs those of one");
+    throw Error("launches of several devices are queued at once, but an exploration runs those of one");
   shadow_.begin(false);
   GlobalMemoryOrder order;
   WeakMemory weak(order, staleness(launches_));

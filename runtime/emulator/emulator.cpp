@@ -65,8 +65,9 @@ void delay(Kernel& kernel, const std::vector<uint32_t>& lines) {
     for (size_t pc = 0; pc < kernel.code.size(); ++pc)
       if (kernel.lines[pc].ptx == line) kernel.code[pc].delayed = has_any = true;
     if (!has_any)
-      throw Error(fmt::format("ptx: line {} is to be delayed, and kernel {} has no instruction there", line,
-                              demangled(kernel.name)));
+      throw Error(
+          fmt::format("ptx: a delay was requested for line {}, but kernel {} has no instruction there", line,
+                      demangled(kernel.name)));
   }
 }
 
@@ -133,7 +134,7 @@ class EmulatorDevice : public Emulator {
   std::unique_ptr<Program> load(const std::string& image, const Signature& signature) override {
     if (image.starts_with("\x7f"
                           "ELF"))
-      throw Error("the emulator runs PTX text; this image is a cubin");
+      throw Error("the emulator runs PTX text, but this image is a cubin");
     auto program = std::make_unique<EmulatedProgram>(group_, signature);
     ptx_text::Module module = ptx_text::parse(std::string_view(image).substr(0, image.find('\0')));
     const std::lock_guard lock(mutex_);
@@ -194,7 +195,7 @@ class EmulatorDevice : public Emulator {
     if (launch.cooperative) check_fits_at_once(launch, emulated->signature, hopper::multiprocessors);
     const uint32_t threads = launch.block.x * launch.block.y * launch.block.z;
     if (parameters.size() != kernel.parameters.size())
-      throw Error(fmt::format("launch of {}: {} parameters are given, the PTX has {}", kernel.name,
+      throw Error(fmt::format("launch of {}: {} parameters were given, but the PTX has {}", kernel.name,
                               parameters.size(), kernel.parameters.size()));
     if (kernel.threads_most && threads > kernel.threads_most)
       throw Error(fmt::format("launch of {}: {} threads exceed the PTX's .maxntid or .reqntid of {}",
@@ -247,7 +248,9 @@ class EmulatorDevice : public Emulator {
   void reach(Device& peer) override {
     const auto* other = dynamic_cast<EmulatorDevice*>(&peer);
     if (!other || other->group_ != group_)
-      throw Error("reach: the other device is not of the same emulator: open_emulators() makes such");
+      throw Error(
+          "reach: the other device belongs to a different emulator; open both with one call of "
+          "open_emulators()");
     const std::lock_guard lock(mutex_);
     group_->let_reach(number_, other->number_);
   }
@@ -293,7 +296,7 @@ class EmulatorDevice : public Emulator {
     const std::vector<Variable>& there = program.kernel.parameters;
     for (size_t i = 0; i < std::min(said.size(), there.size()); ++i)
       if (static_cast<uint64_t>(said[i].size_bytes()) != there[i].bytes)
-        throw Error(fmt::format("kernel '{}': parameter {} '{}' is {} B in the PTX, {} B in the sidecar",
+        throw Error(fmt::format("kernel '{}': parameter {} '{}' is {} B in the PTX, but {} B in the sidecar",
                                 program.signature.kernel, i, said[i].name, there[i].bytes,
                                 said[i].size_bytes()));
   }
@@ -376,7 +379,8 @@ std::unique_ptr<Emulator> open_emulator(const EmulatorOptions& options) {
 std::vector<std::unique_ptr<Emulator>> open_emulators(int count, const EmulatorOptions& options) {
   constexpr int most = 64;
   if (count < 1 || count > most)
-    throw Error(fmt::format("open_emulators: {} devices; there may be 1 to {}", count, most));
+    throw Error(
+        fmt::format("open_emulators: {} devices were requested, but there must be 1 to {}", count, most));
   const auto group = std::make_shared<emulator::DeviceGroup>(options, static_cast<uint32_t>(count));
   std::vector<std::unique_ptr<Emulator>> devices;
   for (int number = 0; number < count; ++number)

@@ -69,8 +69,8 @@ Entry entry_named(const std::string& ptx, const std::string& kernel) {
     if (e.name == kernel) return std::move(e);
     names += (names.empty() ? "" : ", ") + e.name;
   }
-  throw Error(
-      fmt::format("there is no kernel '{}' in it, but {}", kernel, names.empty() ? "none at all" : names));
+  throw Error(fmt::format("it has no kernel '{}'; its kernels are {}", kernel,
+                          names.empty() ? "none at all" : names));
 }
 
 }  // namespace
@@ -88,8 +88,8 @@ void check_replaces(const std::string& edited, const std::string& original, cons
   const auto is = asks(entry_named(edited, kernel)), was = asks(entry_named(original, kernel));
   for (size_t i = 0; i < was.size(); ++i)
     if (i >= is.size() || is[i] != was[i])
-      throw Error(fmt::format("it cannot run in the place of kernel '{}': {} is {}, the kernel's is {}",
-                              kernel, was[i].first, i < is.size() ? is[i].second : "missing", was[i].second));
+      throw Error(fmt::format("it cannot replace kernel '{}': {} is {}, but the kernel's is {}", kernel,
+                              was[i].first, i < is.size() ? is[i].second : "missing", was[i].second));
 }
 
 }  // namespace ptxbuilder::runtime

@@ -29,8 +29,8 @@ Exploration::Exploration(const std::string& schedule) : mode_(Mode::replay) {
     const bool is_last = next == end;
     const bool is_cut = is_last ? behind == ':' : *next != behind || next + 1 == end;
     if (error != std::errc() || is_cut)
-      throw Error(
-          fmt::format("schedule '{}': it is 'plain', or PLACE:CHOICE,... as --explore names one", schedule));
+      throw Error(fmt::format("schedule '{}': it must be 'plain' or PLACE:CHOICE,... as --explore prints it",
+                              schedule));
     at = is_last ? end : next + 1;
     return value;
   };
@@ -112,9 +112,10 @@ Exploration::Node& Exploration::add_node(size_t count, size_t plain) {
   n.plain = n.chosen = plain;
   if (const auto asked = asked_.find(static_cast<uint32_t>(nodes_.size())); asked != asked_.end()) {
     if (asked->second >= count)
-      throw Error(fmt::format(
-          "schedule: it asks for choice {} at place {}, where there are {}: it is of another program",
-          asked->second, nodes_.size(), count));
+      throw Error(
+          fmt::format("schedule: choice {} was requested at place {}, but there are {}: the schedule belongs "
+                      "to another program",
+                      asked->second, nodes_.size(), count));
     n.chosen = asked->second;
   }
   nodes_.push_back(std::move(n));
@@ -145,8 +146,8 @@ size_t Exploration::pick(std::span<const uint64_t> processes) {
     n.wanted[n.chosen] = true;
   } else if (!std::ranges::equal(nodes_[depth_].processes, processes)) {
     throw Error(
-        "explore: the same choices have led elsewhere: the program reads a clock, or something else that "
-        "changes");
+        "explore: the same choices led to a different execution: the program reads a clock, or something "
+        "else that changes");
   }
   picked_ = depth_++;
   last_ = processes[nodes_[picked_].chosen];

@@ -81,7 +81,7 @@ Status give(T* to, T value) {
 DType dtype_of(TensorMapDataType type) {
   for (int i = 0; i <= static_cast<int>(DType::f64); ++i)
     if (data_type(static_cast<DType>(i)) == type) return static_cast<DType>(i);
-  throw Error(fmt::format("a tensor map of the type {}, which is none", static_cast<int>(type)));
+  throw Error(fmt::format("the tensor map has type {}, which does not exist", static_cast<int>(type)));
 }
 
 TensorMapRecipe recipe_of(TensorMapDataType type, uint32_t rank, const uint32_t* element_strides,
@@ -102,7 +102,7 @@ Status load(PtxModule** module, const void* image) {
   if (std::memcmp(image, elf.data(), elf.size()) == 0)
     return failed(
         Status::no_binary_for_gpu,
-        "the emulator runs PTX text, and this is a cubin: export the kernel by --with-ptx or --ptx");
+        "the emulator runs PTX text, but this is a cubin: export the kernel with --with-ptx or --ptx");
   return guarded(
       [&] {
         std::string ptx = static_cast<const char*>(image);
@@ -175,7 +175,7 @@ Status run(PtxKernel& f, const LaunchConfig& config, void** parameters, void** e
       signature.cooperative = cooperative;
       program = device().load(f.ptx, signature);
     }
-    if (!parameters && !f.entry.parameters.empty()) throw Error("a launch without a list of parameters");
+    if (!parameters && !f.entry.parameters.empty()) throw Error("the launch has no list of parameters");
     device().launch(*program, launch, {parameters, f.entry.parameters.size()});
     device().synchronize(std::chrono::hours(24));
     last_kernel = f.entry.name;
@@ -265,7 +265,7 @@ Status cuGetErrorName(Status status, const char** text) {
           : status == Status::not_found         ? "CUDA_ERROR_NOT_FOUND"
           : status == Status::launch_failed     ? "CUDA_ERROR_LAUNCH_FAILED"
           : status == Status::not_supported     ? "CUDA_ERROR_NOT_SUPPORTED"
-                                                : "an error of another driver";
+                                                : "this error is from another driver";
   return Status::success;
 }
 // Returns the emulator's report of the thread's last call that failed.
@@ -276,7 +276,7 @@ Status cuGetErrorString(Status status, const char** text) {
 
 Status cuDeviceGetCount(int* count) { return give(count, 1); }
 Status cuDeviceGet(Ordinal* ordinal, int i) {
-  return i == 0 ? give(ordinal, 0) : failed(Status::invalid_value, "the emulator is device 0 alone");
+  return i == 0 ? give(ordinal, 0) : failed(Status::invalid_value, "the emulator has only device 0");
 }
 Status cuDeviceGetName(char* name, int bytes, Ordinal) {
   return guarded(
@@ -370,14 +370,15 @@ Status cuStreamIsCapturing(cu::Stream stream, int* capturing) {
 }
 Status cuStreamBeginCapture_v2(cu::Stream stream, CaptureMode) {
   return guarded([&] {
-    if (captured) throw Error("a capture is under way; the emulator's driver has one at a time");
+    if (captured)
+      throw Error("the emulator's driver can only have one capture at a time, and one is under way");
     captured = new GraphHandle;
     captured_stream = stream;
   });
 }
 Status cuStreamEndCapture(cu::Stream stream, cu::Graph* graph) {
   return guarded([&] {
-    if (!is_captured(stream)) throw Error("nothing of this stream is captured");
+    if (!is_captured(stream)) throw Error("this stream is not being captured");
     *graph = std::exchange(captured, nullptr);
   });
 }

@@ -60,16 +60,16 @@ void Graphs::kernel_set(cu::GraphExec exec, cu::GraphNode node, const cu::Kernel
 // Returns the nodes in an order in which each node follows the nodes for which it waits.
 std::vector<cu::GraphNode> Graphs::ordered(cu::Graph graph) const {
   size_t count = 0, edges = 0;
-  must(driver_.nodes(graph, nullptr, &count), "the driver does not tell its nodes");
+  must(driver_.nodes(graph, nullptr, &count), "the driver does not list its nodes");
   std::vector<cu::GraphNode> nodes(count), order;
-  must(driver_.nodes(graph, nodes.data(), &count), "the driver does not tell its nodes");
-  must(driver_.edges(graph, nullptr, nullptr, nullptr, &edges), "the driver does not tell its edges");
+  must(driver_.nodes(graph, nodes.data(), &count), "the driver does not list its nodes");
+  must(driver_.edges(graph, nullptr, nullptr, nullptr, &edges), "the driver does not list its edges");
   constexpr size_t bytes_of_data = 8;  // size of an edge's data
   std::vector<cu::GraphNode> from(edges), to(edges);
   std::vector<std::byte> data(bytes_of_data * edges);
   if (edges > 0)
     must(driver_.edges(graph, from.data(), to.data(), data.data(), &edges),
-         "the driver does not tell its edges");
+         "the driver does not list its edges");
   std::map<cu::GraphNode, size_t> ahead;
   std::multimap<cu::GraphNode, cu::GraphNode> behind;
   for (size_t i = 0; i < edges; ++i) {
@@ -88,10 +88,10 @@ std::vector<Graphs::Part> Graphs::parts_of(cu::Graph graph) const {
   std::vector<Part> parts;
   for (const cu::GraphNode node : ordered(graph)) {
     cu::GraphNodeType type{};
-    must(driver_.type(node, &type), "the driver does not tell what a node is");
+    must(driver_.type(node, &type), "the driver does not report the type of a node");
     cu::KernelNode kernel{};
     const bool is_kernel = type == cu::GraphNodeType::kernel;
-    if (is_kernel) must(driver_.kernel(node, &kernel), "the driver does not tell a node's launch");
+    if (is_kernel) must(driver_.kernel(node, &kernel), "the driver does not report the launch of a node");
     if (type == cu::GraphNodeType::graph)
       recorder_.note(a_graph, "launches of a graph within another graph are not recorded");
     const bool is_wanted = is_kernel && recorder_.wants(function_of(kernel));
@@ -105,15 +105,15 @@ std::vector<Graphs::Part> Graphs::parts_of(cu::Graph graph) const {
 
 // Creates the graph of a part: a copy of the whole graph from which all other nodes are removed.
 void Graphs::make(cu::Graph graph, const std::vector<cu::GraphNode>& all, Part& part) const {
-  must(driver_.clone(&part.graph, graph), "the driver does not copy it");
+  must(driver_.clone(&part.graph, graph), "the driver cannot copy it");
   const std::set<cu::GraphNode> own(part.nodes.begin(), part.nodes.end());
   for (const cu::GraphNode node : all) {
     if (own.contains(node)) continue;
     cu::GraphNode other = nullptr;
-    must(driver_.find(&other, node, part.graph), "the driver does not find a node in its copy");
-    must(driver_.destroy_node(other), "the driver does not take a node out of its copy");
+    must(driver_.find(&other, node, part.graph), "the driver cannot find a node in its copy");
+    must(driver_.destroy_node(other), "the driver cannot remove a node from its copy");
   }
-  must(driver_.instantiate(&part.exec, part.graph, 0), "the driver does not make a part of it ready");
+  must(driver_.instantiate(&part.exec, part.graph, 0), "the driver cannot prepare a part of it");
 }
 
 cu::Status Graphs::launch(cu::GraphExec exec, cu::Stream stream, Call call) {

@@ -205,7 +205,8 @@ std::string Recorder::map_value(Launch& launch, const RecordedMap& map, const st
   const TensorMapArguments& a = map.arguments;
   const auto place = place_of(launch, a.address);
   if (!place)
-    throw Error(fmt::format("a tensor map of {:#x}, where the program has not allocated memory", a.address));
+    throw Error(
+        fmt::format("a tensor map refers to {:#x}, where the program has not allocated memory", a.address));
   Buffer& b = launch.buffers[place->buffer];
   const TensorMapRecipe& r = a.recipe;
   if (!b.dtype && b.before.size() % static_cast<size_t>(size_of(r.dtype)) == 0) b.dtype = r.dtype;
@@ -330,7 +331,7 @@ std::shared_ptr<Recorder::Launch> Recorder::begin(Handle function, const LaunchS
     const std::vector<Entry> all = entries(ptx);
     const auto entry = std::ranges::find(all, f.name, &Entry::name);
     if (entry == all.end()) throw Error("the PTX has no kernel of this name");
-    if (driver_.synchronize() != cu::Status::success) throw Error("the device does not answer");
+    if (driver_.synchronize() != cu::Status::success) throw Error("the device does not respond");
 
     auto launch = std::make_shared<Launch>();
     launch->kernel = f.name;
@@ -368,7 +369,7 @@ std::shared_ptr<Recorder::Launch> Recorder::begin(Handle function, const LaunchS
 void Recorder::end(Launch& launch) {
   try {
     if (driver_.synchronize() != cu::Status::success)
-      throw Error("the launch has failed, and the recording has no results of it");
+      throw Error("the launch failed, so the recording has no results of it");
   } catch (const std::exception& e) {
     note(launch.kernel, e.what());
   }

@@ -207,18 +207,18 @@ def tell_available():
             load()
             print(f"{name}={key}")
         except Exception as error:  # noqa: BLE001  any exception of an import
-            print(f"left out: {name}, since python3 does not import it: {peer.one_line(error)}", file=sys.stderr)
+            print(f"left out: {name}, since python3 cannot import it: {peer.one_line(error)}", file=sys.stderr)
 
 
 def main():
     words = peer.parser(__doc__)
-    words.add_argument("--peer", choices=PEERS, help="whose attention")
-    words.add_argument("--available", action="store_true", help="print NAME=PEER of those that can be imported, and exit")
+    words.add_argument("--peer", choices=PEERS, help="whose attention to run")
+    words.add_argument("--available", action="store_true", help="print NAME=PEER for each peer that can be imported, and exit")
     args = words.parse_args()
     if args.available:
         return tell_available()
     if not args.peer:
-        words.error("--peer says whose attention it is")
+        words.error("--peer is required")
     version, make = PEERS[args.peer][1]()
     return peer.run(args, version, make, peer.Attention)
 

@@ -180,7 +180,7 @@ class Product:
 
 def main():
     words = peer.parser(__doc__)
-    words.add_argument("--tune-seconds", type=float, default=20, help="of each problem, at most (20)")
+    words.add_argument("--tune-seconds", type=float, default=20, help="most seconds to tune each problem (20)")
     args = words.parse_args()
     make = functools.partial(Product, Events(), args.tune_seconds)
     jax.device_put(np.zeros(1)).block_until_ready()  # fails here if there is no GPU

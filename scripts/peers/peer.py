@@ -306,7 +306,7 @@ def self_test(make, kind):
 
 def parser(text):
     words = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--self-test", action="store_true", help="run alone, on data of its own")
+    words.add_argument("--self-test", action="store_true", help="run without the benchmark, on generated data")
     return words
 
 

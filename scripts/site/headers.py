@@ -59,7 +59,7 @@ def public_headers(source, printed):
         if name in reached:
             continue
         if not os.path.exists(path):
-            sys.exit(f"{name}: the build has not printed it; run ninja -C build/release ptxbuilder first")
+            sys.exit(f"{name}: the build has not written it; run ninja -C build/release ptxbuilder first")
         reached[name] = path
         with open(path) as file:
             waiting += INCLUDE.findall(file.read())

@@ -119,7 +119,7 @@ class Site:
     def folders(self, pages):
         for folder in pages:
             if folder not in FOLDERS:
-                sys.exit(f"{folder} has public headers, and no title in FOLDERS of scripts/site/pages.py")
+                sys.exit(f"{folder} has public headers, but no title in FOLDERS of scripts/site/pages.py")
         return [folder for folder in FOLDERS if folder in pages]
 
     def python(self):

@@ -168,7 +168,7 @@ TEST_CASE("a repeated difference is reported once and counted, unless all are re
 
   const auto many = diff(regions_of(text), regions_of(golden("gemm_pingpong")));
   const std::string counted = report(many), whole = report(many, true);
-  CHECK(counted.find("more, which --all tells\n") != std::string::npos);
+  CHECK(counted.find("more in detail, which --all shows\n") != std::string::npos);
   CHECK(counted.find("schedule: tiles of a CTA: one in A, several, in a loop in B") != std::string::npos);
   CHECK(counted.size() < whole.size() / 4);
   for (const Difference& d : many) CHECK(whole.find(analysis::text(d)) != std::string::npos);

@@ -127,7 +127,7 @@ TEST_CASE("a ring is proved, and each fault in it is refused with its cause") {
   check_refused("[empty], 32;", "[empty], 31;", "earlier phase than intended");
   check_refused("[empty], 32;", "[empty], 33;", "1 of 33 arrivals are missing");
   check_refused("[full], 1;", "[full], 2;", "1 of 2 arrivals are missing");
-  check_refused("_, [%r10], 128;", "_, [%r10], 144;", "of 144 bytes 128 have come");
+  check_refused("_, [%r10], 128;", "_, [%r10], 144;", "of 144 bytes, 128 have arrived");
   check_refused("_, [%r10], 128;", "_, [%r10], 112;", "it hangs");
   check_refused(kNext, with(kNext, "  xor.b32 %r7, %r7, %r8;\n", ""), "in an earlier phase than intended");
   check_refused("  bar.sync 0;\n", "", "before its initialisation is known");

@@ -34,12 +34,13 @@ TEST_CASE("invalid combinations are refused with advice") {
   AttentionOperation o;
   const auto refused = [&](const AttentionTile& t, const char* words) { CHECK_ERROR(check(o, t), words); };
   CHECK_NOTHROW(check(o, {}));
-  refused({.consumers = 4}, "4 consumers; there must be 1, 2 or 3");
-  refused({.bn = 40}, "blocks of 40 keys; there must be a multiple of 16 up to 256");
+  refused({.consumers = 4}, "there are 4 consumers, but there must be 1, 2 or 3");
+  refused({.bn = 40}, "a block has 40 keys, but must have a multiple of 16 up to 256");
   refused({.consumers = 1, .turns = true}, "turns need two or three consumers");
-  refused({.stages = 1}, "there is one stage; there must be at least two");
+  refused({.stages = 1}, "there is one stage, but there must be at least two");
   refused({.bn = 256}, "use fewer keys in a block, stages or consumers");
-  refused({.bn = 48, .persistent = true}, "with blocks of 48 keys; there must be at least 64");
+  refused({.bn = 48, .persistent = true},
+          "a block of persistent CTAs has 48 keys, but must have at least 64");
   refused({.consumers = 3, .bn = 64, .persistent = true}, "2 stages of values with 3 consumers");
   refused({.late_turns = true}, "a turn can only be passed late if there are turns");
   o.causal = true;
@@ -55,14 +56,14 @@ TEST_CASE("invalid combinations are refused with advice") {
   CHECK_NOTHROW(check(o, {}));
   refused({.ascending = true}, "leave out 'ascending'");
   refused({.query_places = 2},
-          "2 places for the queries of a consumer; there must be one, or two if CTAs stay");
+          "there are 2 places for the queries of a consumer, but there must be one, or two if CTAs stay");
   refused({.query_places = 3, .persistent = true}, "3 places for the queries");
   o.heads_in_rows = 12;
-  refused({}, "12 heads in the rows of a block; there must be a power of two up to 64");
+  refused({}, "12 heads are in the rows of a block, but the number must be a power of two up to 64");
   o = {.type = DType::f32};
   refused({}, "they must be f16 or bf16");
   o = {.depth = 72};
-  refused({}, "heads of 72 columns; there must be a multiple of 16 up to 256");
+  refused({}, "a head has 72 columns, but must have a multiple of 16 up to 256");
   o = {.depth = 64, .value_depth = 128};
   refused({}, "V must have no more than Q");
 }

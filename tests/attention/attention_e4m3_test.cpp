@@ -204,7 +204,7 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
     CHECK_ERROR(attention(p), words);
     CHECK_ERROR(attention.workspace_bytes(p), words);
   };
-  refused([](auto& p) { p.type = DType::e4m3; }, "O is e4m3; it must be f16 or bf16");
+  refused([](auto& p) { p.type = DType::e4m3; }, "O is e4m3, but must be f16 or bf16");
   refused([](auto& p) { p.query_type = DType::e5m2; }, "Q is e5m2, K and V are e4m3, and O is f16");
   refused([](auto& p) { p.cache_type.reset(); },
           "Q is e4m3, K and V are f16, and O is f16; Q, K and V must all");
@@ -213,7 +213,7 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
           "k_scale and v_scale are given, but not q_scale; Q, K and V of e4m3 must have all");
   refused([](auto& p) { p.k_scale = p.v_scale = {}; }, "q_scale is given, but not k_scale");
   refused([](auto& p) { p.scales = 3; },
-          "3 scales of K and V; there must be one, or one for each of 2 heads");
+          "3 scales of K and V were given, but there must be one, or one for each of 2 heads");
   refused([](auto& p) { p.promote = -1; }, "promote = -1; it must be 0 to");
   refused([](auto& p) { p.key_lengths = p.lse; }, "lengths of keys are not supported with Q of e4m3");
   Case wide = sized(40, 50, 1, 160);
@@ -239,7 +239,7 @@ TEST_CASE("tiles that do not suit products of e4m3") {
     CHECK_ERROR(check(o, kernels::parse_attention_tile(tile)), words);
   };
   const auto as_it_is = [](auto&) {};
-  refused(as_it_is, "128x128_3_persistent", "0 stages of a cache with K and V of e4m3");
+  refused(as_it_is, "128x128_3_persistent", "a cache has 0 stages with K and V of e4m3");
   refused(as_it_is, "128x96_3_c2_persistent",
           "blocks of 96 keys and V of 96 columns; the keys must be a multiple of 64");
   refused(as_it_is, "64x64_3_c2_split", "with lengths of keys, pages, or keys that CTAs divide (split)");
@@ -248,7 +248,7 @@ TEST_CASE("tiles that do not suit products of e4m3") {
   refused([](auto& o) { o.e4m3 = false; }, "128x128_3_persistent",
           "Q is e4m3, but K and V have a different type");
   refused([](auto& o) { o.promotes = true, o.depth = o.value_depth = 160; }, "64x64_3_c2",
-          "promotion of sums with V of 160 columns");
+          "V has 160 columns with promotion of sums");
   refused([](auto& o) { o.promotes = true, o.e4m3 = o.e4m3_products = false; }, "64x64_3",
           "promotion of sums needs Q of e4m3");
 }

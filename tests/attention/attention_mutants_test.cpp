@@ -317,14 +317,19 @@ TEST_CASE("mutants whose CTAs are persistent, take turns, and end queries during
         {race, arrival_count, deadlock, phase_skipped}},
        {"the mask is off by one at the diagonal", "setp.gt.s32", 0, becomes("setp.ge.s32"), {}, 64},
        {"the turn is not passed", arrive, 10, drop, {deadlock}},
-       {"the ring of values does not turn its parity",
+       {"the ring of values does not flip its parity",
         "xor.b32",
         11,
         copy_first,
         {race, deadlock, uninitialised, phase_skipped}},
        {"a stage is lent before it is empty", wait, 12, do_not_wait, {race, arrival_count, phase_skipped}},
        {"O written to a stage before it is lent", wait, 31, do_not_wait, {race, arrival_count}},
-       {"O's stage handed back before O has left", "cp.async.bulk.wait_group.read", 0, drop, {race}, 4},
+       {"O's stage handed back before O has been stored",
+        "cp.async.bulk.wait_group.read",
+        0,
+        drop,
+        {race},
+        4},
        {"O's stage handed back for only one consumer",
         arrive,
         8,
@@ -339,10 +344,10 @@ TEST_CASE("mutants of the masks and of the softmax") {
   using enum Fault;
   check_each(
       leaves(),
-      {{"sums are not multiplied where the maximum grows", "mul.rn.f32", 17, copy_first, {}, 8},
+      {{"sums are not rescaled when the maximum grows", "mul.rn.f32", 17, copy_first, {}, 8},
        {"the window is off by one", "setp.gt.s32", 32, becomes("setp.ge.s32"), {}, 16},
        {"the keys' end is off by one", "setp.gt.s32", 0, becomes("setp.ge.s32"), {}, 1},
-       {"a row's greatest score is of one lane's columns", "shfl.sync", 0, drop, {undefined_register}}});
+       {"a row's maximum covers only the columns of one lane", "shfl.sync", 0, drop, {undefined_register}}});
 }
 
 TEST_CASE("mutants whose CTAs get the blocks of packed sequences from a counter") {
@@ -360,7 +365,7 @@ TEST_CASE("mutants whose CTAs get the blocks of packed sequences from a counter"
                },
                {out_of_bounds}},
               {"a block read before its announcement", wait, 15, do_not_wait, {race, uninitialised}},
-              {"a block announced where the one before is not read", wait, 14, do_not_wait, {race}},
+              {"a block announced over one that has not been read", wait, 14, do_not_wait, {race}},
               {"a block announced without its first query",
                "st.shared.b32",
                13,
@@ -374,24 +379,26 @@ TEST_CASE("mutants whose CTAs get the blocks of packed sequences from a counter"
 }
 
 TEST_CASE("mutants of the order of packed sequences") {
-  check_each(Subject("attention_order", {{"sequences", 50}, {"rows", 64}}),
-             {{"the counter is not reset", "st.global", 2, drop, {}},
-              {"the number of blocks is not written", "st.global", 3, drop, {}},
-              {"sequences as long as this one count as longer",
-               "setp.lt.u32",
-               0,
-               becomes("setp.le.u32"),
-               {Fault::race, Fault::out_of_bounds}},
-              {"the shortest come first", "setp.gt.u32", 0, becomes("setp.lt.u32"), {}},
-              {"a warp counts the sequences of one lane", "redux.sync.add", 0, copy_first, {Fault::race}}});
+  check_each(
+      Subject("attention_order", {{"sequences", 50}, {"rows", 64}}),
+      {{"the counter is not reset", "st.global", 2, drop, {}},
+       {"the number of blocks is not written", "st.global", 3, drop, {}},
+       {"sequences of the same length count as longer",
+        "setp.lt.u32",
+        0,
+        becomes("setp.le.u32"),
+        {Fault::race, Fault::out_of_bounds}},
+       {"the shortest sequences come first", "setp.gt.u32", 0, becomes("setp.lt.u32"), {}},
+       {"a warp counts only the sequences of one lane", "redux.sync.add", 0, copy_first, {Fault::race}}});
 }
 
 TEST_CASE("mutants of heads that are rows") {
   using enum Fault;
-  check_each(heads_as_rows(),
-             {{"a row's number taken for its query's", "shr.u32", 11, copy_first, {out_of_bounds}, 2},
-              {"O stored at half of the query", "shr.u32", 9, set_operand(2, 3), {race}},
-              {"a logarithm stored at another head's", "and.b32", 9, set_operand(2, 1), {}}});
+  check_each(
+      heads_as_rows(),
+      {{"a row's number is taken for that of its query", "shr.u32", 11, copy_first, {out_of_bounds}, 2},
+       {"O stored at half of the query", "shr.u32", 9, set_operand(2, 3), {race}},
+       {"a logarithm is stored in the place of another head's", "and.b32", 9, set_operand(2, 1), {}}});
 }
 
 TEST_CASE("mutants of caches, whose keys CTAs divide") {
@@ -404,22 +411,22 @@ TEST_CASE("mutants of caches, whose keys CTAs divide") {
         do_not_wait,
         {race, uninitialised}},
        {"the mark of a part is not released", "st.release", 0, becomes("st.relaxed.gpu.global.u64"), {race}},
-       {"the mark is set before all have left their sums", "bar.sync", 3, drop, {race}},
+       {"the mark is set before all threads have stored their sums", "bar.sync", 3, drop, {race}},
        {"values after the last key are not cleared", "setp.gt.u32", 8, becomes("setp.ne.u32"), {}},
        {"one key too many remains", "setp.lt.u32", 7, becomes("setp.le.u32"), {}},
-       {"no proxy fence after what is cleared", "fence.proxy", 7, drop, {proxy_fence}},
-       {"the page of half the number", "shr.u32", 6, set_operand(2, 5), {}},
+       {"no proxy fence after values are cleared", "fence.proxy", 7, drop, {proxy_fence}},
+       {"the page with half of the number", "shr.u32", 6, set_operand(2, 5), {}},
        {"a part after the last is added", "setp.lt.u32", 10, becomes("setp.le.u32"), {race, uninitialised}},
        {"a part is left out", "setp.lt.u32", 9, set_operand(2, 1), {}},
        {"a part begins at the first key of its neighbour", "st.shared.b32", 19, set_operand(1, 0), {}},
-       {"a CTA counts the blocks of one lane", "redux.sync.add", 0, copy_first, {}},
+       {"a CTA counts only the blocks of one lane", "redux.sync.add", 0, copy_first, {}},
        {"the row of a piece's end is the one before", "setp.le.u32", 0, becomes("setp.lt.u32"), {}},
        {"queries are loaded before those in their place are multiplied",
         "mbarrier.try_wait",
         6,
         do_not_wait,
         {race, arrival_count}},
-       {"O has not left when its CTA takes the next queries",
+       {"the CTA takes the next queries before O has been stored",
         "cp.async.bulk.wait_group.read",
         0,
         drop,
@@ -432,7 +439,7 @@ TEST_CASE("mutants of caches of e4m3") {
   check_each(
       caches_of_e4m3(),
       {{"keys are converted before they have arrived", wait, 8, do_not_wait, {race, uninitialised}},
-       {"keys are converted into the place of others", wait, 9, do_not_wait, {race, phase_skipped}},
+       {"keys are converted over others that are still in use", wait, 9, do_not_wait, {race, phase_skipped}},
        {"keys are multiplied before they are converted", wait, 15, do_not_wait, {race, uninitialised}},
        {"keys are handed back before all lanes have read them", "bar.warp.sync", 0, drop, {race}},
        {"no proxy fence before the product of converted keys", "fence.proxy", 9, drop, {proxy_fence}},
@@ -464,7 +471,11 @@ TEST_CASE("mutants of products of e4m3") {
         12,
         do_not_wait,
         {race, uninitialised, deadlock}},
-       {"values are transposed into the place of others", wait, 13, do_not_wait, {race, phase_skipped}},
+       {"values are transposed over others that are still in use",
+        wait,
+        13,
+        do_not_wait,
+        {race, phase_skipped}},
        {"values are multiplied before they are transposed", wait, 19, do_not_wait, {race, uninitialised}},
        {"no proxy fence before the product of transposed values", "fence.proxy", 7, drop, {proxy_fence}},
        {"the second eight of 16 keys come before the first", bytes, 0, exchange, {}},
@@ -472,20 +483,25 @@ TEST_CASE("mutants of products of e4m3") {
        {"weights of two keys change places", "cvt.rn.satfinite.e4m3x2", 0, exchange, {}},
        {"the scales of another head for the first queries", "min.u32", 0, set_operand(1, 1), {}},
        {"the scales of another head for the next queries", "min.u32", 2, set_operand(2, 0), {}},
-       {"a promotion forgets those before it", add, 34, copy_first, {}},
+       {"a promotion drops the sums of the previous ones", add, 34, copy_first, {}},
        {"promoted sums are left out of O", add, 118, copy_first, {}},
-       {"O is written before the one before it has left", "cp.async.bulk.wait_group.read", 0, drop, {race}}});
+       {"O is written before the previous O has been stored",
+        "cp.async.bulk.wait_group.read",
+        0,
+        drop,
+        {race}}});
 }
 
 TEST_CASE("mutants of caches in small pages") {
   using enum Fault;
   const char* wait = "mbarrier.try_wait";
-  check_each(caches_in_small_pages(),
-             {{"keys are copied into the place of others", wait, 3, do_not_wait, {race, phase_skipped}},
-              {"keys are multiplied before they have arrived", wait, 8, do_not_wait, {race, uninitialised}},
-              {"no proxy fence before the product of copied keys", "fence.proxy", 7, drop, {proxy_fence}},
-              {"the first row of a page in place of the second", "and.b32", 11, set_operand(2, 0), {}},
-              {"the page of half the number", "shr.u32", 9, set_operand(2, 2), {}}});
+  check_each(
+      caches_in_small_pages(),
+      {{"keys are copied over others that are still in use", wait, 3, do_not_wait, {race, phase_skipped}},
+       {"keys are multiplied before they have arrived", wait, 8, do_not_wait, {race, uninitialised}},
+       {"no proxy fence before the product of copied keys", "fence.proxy", 7, drop, {proxy_fence}},
+       {"the first row of a page instead of the second", "and.b32", 11, set_operand(2, 0), {}},
+       {"the page with half of the number", "shr.u32", 9, set_operand(2, 2), {}}});
 }
 
 TEST_CASE("mutants of packed queries over caches") {
@@ -498,11 +514,12 @@ TEST_CASE("mutants of packed queries over caches") {
       return true;
     };
   };
-  check_each(mixed_batch(),
-             {{"a sequence has those of all before it too", load, 0, becomes_number(0), {deadlock}},
-              {"O of all sequences goes to the rows of the first", load, 11, becomes_number(0), {race}},
-              {"each sequence has all keys that there may be", load, 13, becomes_number(90), {deadlock}},
-              {"the page of the first key for all keys", "min.u32", 1, set_operand(2, 0), {}}});
+  check_each(
+      mixed_batch(),
+      {{"a sequence also has the queries of all previous ones", load, 0, becomes_number(0), {deadlock}},
+       {"O of all sequences goes to the rows of the first", load, 11, becomes_number(0), {race}},
+       {"each sequence has the largest possible number of keys", load, 13, becomes_number(90), {deadlock}},
+       {"the page of the first key for all keys", "min.u32", 1, set_operand(2, 0), {}}});
 }
 
 TEST_CASE("mutants of packed queries whose keys CTAs divide") {
@@ -533,12 +550,14 @@ TEST_CASE("mutants of packed queries whose keys CTAs divide") {
 }
 
 TEST_CASE("mutants of trees of tokens") {
-  check_each(
-      trees(),
-      {{"the masks of the first sequence for all", "mul.lo.s32", 2, set_operand(2, 0), {}},
-       {"the mask of the first query for all", "min.s32", 0, set_operand(2, 0), {}},
-       {"a block with keys of the tree counts as one that all see", "max.s32", 0, set_operand(2, 100), {}},
-       {"keys whose bits are set are hidden", "not.b32", 0, copy_first, {}}});
+  check_each(trees(), {{"the masks of the first sequence for all", "mul.lo.s32", 2, set_operand(2, 0), {}},
+                       {"the mask of the first query for all", "min.s32", 0, set_operand(2, 0), {}},
+                       {"a block with keys of the tree counts as one that all queries see",
+                        "max.s32",
+                        0,
+                        set_operand(2, 100),
+                        {}},
+                       {"keys whose bits are set are hidden", "not.b32", 0, copy_first, {}}});
 }
 
 TEST_CASE("mutants of latent keys that are rows of bytes") {
@@ -547,15 +566,19 @@ TEST_CASE("mutants of latent keys that are rows of bytes") {
   check_each(
       latent_in_bytes(),
       {{"rows are converted before they have arrived", wait, 6, do_not_wait, {race, uninitialised}},
-       {"rows are converted into the place of others", wait, 7, do_not_wait, {race, phase_skipped}},
+       {"rows are converted over others that are still in use", wait, 7, do_not_wait, {race, phase_skipped}},
        {"a half is not handed over", arrive, 4, drop, {deadlock}},
        {"a stage of rows is not handed back", arrive, 5, drop, {deadlock}},
-       {"the other's half is multiplied before it is converted",
+       {"the other consumer's half is multiplied before it is converted",
         wait,
         13,
         do_not_wait,
         {race, uninitialised}},
-       {"no proxy fence before the product of the other's half", "fence.proxy", 11, drop, {proxy_fence}},
+       {"no proxy fence before the product of the other consumer's half",
+        "fence.proxy",
+        11,
+        drop,
+        {proxy_fence}},
        {"the scales of the next 128 columns", "or.b32", 7, set_operand(2, 384), {}}});
 }
 
@@ -584,9 +607,13 @@ TEST_CASE("mutants of keys that are their own values") {
         4,
         set_operand(2, 1),
         {deadlock, arrival_count}},
-       {"O is written where the other multiplies queries", "bar.sync", 3, drop, {race, uninitialised}},
+       {"O is written where the other consumer multiplies queries",
+        "bar.sync",
+        3,
+        drop,
+        {race, uninitialised}},
        {"a row is divided by the sum of one consumer", "add.rn.f32", 100, copy_first, {}},
-       {"consumer 1 uses another reference than the weights",
+       {"consumer 1 uses a different reference than the weights",
         "ld.shared.b32",
         17,
         [](Instruction& i) {
@@ -613,7 +640,7 @@ TEST_CASE("mutants of groups of parts") {
         {race, uninitialised}},
        {"a group is read before it is added", "setp.eq.b64", 1, do_not_wait, {race, uninitialised}},
        {"the mark of a group is not released", "st.release", 1, becomes("st.relaxed.gpu.global.u64"), {race}},
-       {"the mark of a group is set before all have left its sums", "bar.sync", 8, drop, {race}},
+       {"the mark of a group is set before all threads have stored its sums", "bar.sync", 8, drop, {race}},
        {"numbers are replaced before all have loaded them", "bar.sync", 7, drop, {race}}});
 }
 

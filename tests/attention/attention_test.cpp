@@ -279,7 +279,7 @@ TEST_CASE("what is refused") {
     CHECK_ERROR(attention()(p), words);
     CHECK_ERROR(attention().workspace_bytes(p), words);
   };
-  refused([](auto& p) { p.type = DType::f32; }, "O is f32; it must be f16 or bf16");
+  refused([](auto& p) { p.type = DType::f32; }, "O is f32, but must be f16 or bf16");
   refused([](auto& p) { p.depth = 257; }, "Q and K have 257 columns, and V has ");
   refused([](auto& p) { p.value_depth = 17; },
           "V has 17 columns (value_depth), but Q has 16; V must have at least one, and no more than Q");
@@ -291,7 +291,8 @@ TEST_CASE("what is refused") {
   refused([](auto& p) { p.causal = true, p.right = 2; }, "right = 2; it must be 0 or less if causal");
   refused([](auto& p) { p.keys = 1000; },
           "K of f16: 1000 x 16 elements with a row stride of 64, 4 heads with a stride of 16, 1 batches");
-  refused([](auto& p) { p.q.row_stride = 8; }, "Q of f16: a row stride of 8 elements for rows of 16");
+  refused([](auto& p) { p.q.row_stride = 8; },
+          "Q of f16: the row stride is 8 elements, but must be at least the 16 of a row");
   refused([](auto& p) { p.v.memory.address += 1; }, "V of f16: the address");
   refused([](auto& p) { p.o = p.q; }, "O overlaps Q, which is read while O is written");
   refused(
@@ -299,11 +300,11 @@ TEST_CASE("what is refused") {
         p.lse = {p.o.memory.address, p.o.memory.bytes};
       },
       "lse overlaps O, which is written while lse is written");
-  refused([](auto& p) { p.lse.bytes = 8; }, "lse of 8 B");
+  refused([](auto& p) { p.lse.bytes = 8; }, "lse has 8 B");
   refused(
       [](auto& p) { p.o.head_stride = 16, p.o.row_stride = 16; },
-      "O of f16: a row stride of 16 and a head stride of 16 elements makes 20 rows of 16 in 4 heads overlap");
-  refused([](auto& p) { p.query_offsets = p.lse; }, "key_offsets of 0 B");
+      "O of f16: with a row stride of 16 and a head stride of 16 elements, 20 rows of 16 in 4 heads overlap");
+  refused([](auto& p) { p.query_offsets = p.lse; }, "key_offsets has 0 B");
   Trial odd([] {
     Case c = sized(20, 30);
     c.lie = Case::Lie::odd;
@@ -455,7 +456,7 @@ TEST_CASE("a known call is checked where necessary") {
   refused([](auto& q) { q.o.memory.address = q.v.memory.address + 16; }, "O overlaps V");
   refused([](auto& q) { q.lse.address = q.k.memory.address; }, "lse overlaps K");
   refused([](auto& q) { q.lse.address = q.o.memory.address; }, "lse overlaps O");
-  refused([](auto& q) { q.lse.address += 2; }, "lse of ");
+  refused([](auto& q) { q.lse.address += 2; }, "lse has ");
   refused([](auto& q) { q.q.memory.address += 1; }, "Q of f16: the address");
   refused([](auto& q) { q.q.memory.address += 2; }, "needs a workspace of");
   refused([](auto& q) { q.k.memory.address = 0; }, "K: data is NULL");
@@ -596,9 +597,9 @@ TEST_CASE("a file of tuned tiles that is damaged or does not suit is one warning
   const Folder folder;
   const std::string known = "f16 16x16 lse 40 50 1 1 1 0 0 1 ";
   for (const auto& [line, words] :
-       {std::pair<std::string, const char*>{"no line", "line 1 is not understood"},
-        {known + "64", "line 1 is not understood"},
-        {"f16 lse 64x16_9", "line 1 is not understood"},
+       {std::pair<std::string, const char*>{"no line", "line 1 cannot be parsed"},
+        {known + "64", "line 1 cannot be parsed"},
+        {"f16 lse 64x16_9", "line 1 cannot be parsed"},
         {known + "64x64_2_whole", "the tile 64x64_2_whole does not suit f16 16x16"},
         {known + "64x16_9", ""}}) {
     CAPTURE(line);

@@ -317,32 +317,32 @@ TEST_CASE("what of caches is refused") {
           "block_table is given, but page is 0; it must be the number of rows of a page");
   refused([](auto& p) { p.block_table = {}; }, "pages of 16 rows need a block_table");
   refused([](auto& p) { p.key_lengths = {}; }, "block_table needs key_lengths");
-  refused([](auto& p) { p.block_table.bytes = 8; }, "block_table of 8 B");
+  refused([](auto& p) { p.block_table.bytes = 8; }, "block_table has 8 B");
   refused([](auto& p) { p.tree_mask = p.key_lengths, p.queries = 33; },
-          "tree_mask with 33 queries of a sequence; there must be at most 32");
+          "tree_mask is given with 33 queries of a sequence, but there must be at most 32");
   refused([](auto& p) { p.tree_mask = p.key_lengths, p.page = 0, p.block_table = p.key_lengths = {}; },
           "tree_mask needs key_lengths");
-  refused([](auto& p) { p.tree_mask = p.key_lengths, p.tree_mask.bytes = 4; }, "tree_mask of 4 B");
+  refused([](auto& p) { p.tree_mask = p.key_lengths, p.tree_mask.bytes = 4; }, "tree_mask has 4 B");
   refused([](auto& p) { p.table_stride = int64_t{1} << 31; }, "table_stride = 2147483648; it must be 0 to");
-  refused([](auto& p) { p.key_lengths.bytes = 4; }, "key_lengths of 4 B");
+  refused([](auto& p) { p.key_lengths.bytes = 4; }, "key_lengths has 4 B");
   refused([](auto& p) { p.causal = false, p.top_left = true; },
           "top_left cannot be used with lengths of keys");
   refused([](auto& p) { p.query_offsets = p.key_offsets = p.key_lengths; },
           "key_offsets and key_lengths cannot both be given");
-  refused([](auto& p) { p.query_offsets = p.key_lengths, p.query_rows = 2; }, "query_offsets of 8 B");
+  refused([](auto& p) { p.query_offsets = p.key_lengths, p.query_rows = 2; }, "query_offsets has 8 B");
   refused([](auto& p) { p.pages = 1000; }, "K of");
   refused([](auto& p) { p.cache_type = DType::e5m2; }, "K and V are e5m2, but Q is f16");
   refused([](auto& p) { p.k_scale = p.v_scale = p.key_lengths; }, "k_scale is given, but K is f16");
   refused([](auto& p) { p.cache_type = DType::e4m3, p.k_scale = p.key_lengths; },
           "k_scale is given, but not v_scale");
   refused([](auto& p) { p.cache_type = DType::e4m3, p.k_scale = p.v_scale = p.key_lengths, p.scales = 3; },
-          "3 scales of K and V; there must be one, or one for each of 2 heads");
+          "3 scales of K and V were given, but there must be one, or one for each of 2 heads");
   refused([](auto& p) { p.page_scales = true; }, "scales of pages (page_scales) with 17 pages, no k_scale");
   refused(
       [](auto& p) {
         p.cache_type = DType::e4m3, p.page_scales = true, p.k_scale = p.v_scale = p.key_lengths;
       },
-      "k_scale of 8 B");
+      "k_scale has 8 B");
   refused([](auto& p) { p.key_lengths = {p.lse.address, p.lse.bytes}; }, "lse overlaps key_lengths");
 }
 

@@ -182,17 +182,17 @@ TEST_CASE("what of latent keys is refused") {
     CHECK_ERROR(attention()(p), words);
   };
   refused([](auto& p) { p.value_depth = 192; },
-          "Q and K have 320 columns, and V has 192; Q and K must have up to 256");
+          "Q and K have 320 columns, and V has 192, but Q and K must have up to 256");
   refused([](auto& p) { p.depth = 448, p.value_depth = 384; }, "Q and K have 448 columns, and V has 384");
   refused([](auto& p) { p.v = p.k; },
           "V is given with keys of 320 columns, whose first 256 are the values: leave V out");
   refused([](auto& p) { p.key_heads = 2; }, "2 heads of keys of 320 columns");
-  refused([](auto& p) { p.page = 12; }, "pages of 12 rows with values that are the first columns of keys");
+  refused([](auto& p) { p.page = 12; }, "pages have 12 rows with values that are the first columns of keys");
   refused([](auto& p) { p.softcap = 1; },
           "softcap or dropout cannot be used with values that are the first columns");
   refused([](auto& p) { p.sinks = p.lse; },
           "sinks cannot be used with values that are the first columns of keys");
-  const char* bytes = "over rows of 656 bytes; such rows are for bf16 and 576 columns";
+  const char* bytes = "over rows of 656 bytes, but such rows are for bf16 and 576 columns";
   refused([](auto& p) { p.cache_type = DType::e4m3; }, bytes);
   const auto refused_in_bytes = [&](auto&& change, const char* words) {
     refused(
@@ -216,7 +216,7 @@ TEST_CASE("what of latent keys is refused") {
   kernels::AttentionGradientArguments g;
   static_cast<AttentionArguments&>(g) = trial.arguments();
   CHECK_ERROR(gradient(g),
-              "K of 320 columns whose first ones are the values: such attention has no gradient");
+              "the first of the 320 columns of K are the values, but such attention has no gradient");
 }
 
 // A NaN in a query must make only its own row NaN, even in the CTA's next work.

@@ -73,12 +73,12 @@ TEST_CASE("mutants whose consumers have keys of their own, and a warp adds to dQ
         0,
         set_operand(0, 1),
         {matrix_registers, race}},
-       {"slopes made of products that have not ended", products, 2, set_operand(0, 1), {matrix_registers}},
+       {"slopes computed from unfinished products", products, 2, set_operand(0, 1), {matrix_registers}},
        {"dS multiplied before its fence", fence, 7, drop, {proxy_fence}},
        {"dQ reduced before its fence", fence, 8, drop, {proxy_fence}},
-       {"dQ's place taken before it has been read", wait, 9, do_not_wait, {race}},
-       {"dS multiplied before both consumers have left it", wait, 8, do_not_wait, {race, uninitialised}},
-       {"dS left over one that is not multiplied yet", wait, 7, do_not_wait, {race}},
+       {"dQ overwritten before it has been read", wait, 9, do_not_wait, {race}},
+       {"dS multiplied before both consumers have written it", wait, 8, do_not_wait, {race, uninitialised}},
+       {"dS written over a dS that has not been multiplied yet", wait, 7, do_not_wait, {race}},
        {"the mask is off by one at the diagonal", "setp.gt.s32", 0, at_least, {}, 40},
        {"dK and dV without the second head of a group", "mad.lo.s32", 0, set_operand(3, 0), {}}});
 }
@@ -87,7 +87,7 @@ TEST_CASE("mutants whose consumers share keys, and add to dQ") {
   using enum Fault;
   const char *products = "wgmma.wait_group", *fence = "fence.proxy";
   check_each(shared(0),
-             {{"sums of rows four after", "cp.async.bulk.shared", 0, add_to(1, 16), {out_of_bounds}},
+             {{"sums loaded from four rows later", "cp.async.bulk.shared", 0, add_to(1, 16), {out_of_bounds}},
               {"Q handed back before its product has ended",
                products,
                4,
@@ -99,9 +99,10 @@ TEST_CASE("mutants whose consumers share keys, and add to dQ") {
 
 TEST_CASE("mutants whose consumers share keys, and a warp adds to dQ") {
   using enum Fault;
-  check_each(shared(1),
-             {{"a piece of dQ over one that has not been read", "mbarrier.try_wait", 8, do_not_wait, {race}},
-              {"the second piece of dQ reduced before its fence", "fence.proxy", 8, drop, {proxy_fence}}});
+  check_each(
+      shared(1),
+      {{"a piece of dQ written over one that has not been read", "mbarrier.try_wait", 8, do_not_wait, {race}},
+       {"the second piece of dQ reduced before its fence", "fence.proxy", 8, drop, {proxy_fence}}});
 }
 
 TEST_CASE("mutants of dropout") {

@@ -199,7 +199,7 @@ TEST_CASE("a derivative that depends on the score, and one that is missing") {
       64);
   squared.gradient = nullptr;
   CHECK_ERROR(kernels::attention_gradient({}, {}, squared),
-              "a score of the author's without a gradient; give AttentionScore::gradient");
+              "the score function has no gradient; set AttentionScore::gradient");
 }
 
 }  // namespace ptxbuilder::test::attention_gradient_score_test

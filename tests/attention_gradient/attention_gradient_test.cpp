@@ -536,7 +536,7 @@ TEST_CASE("what is refused") {
   CHECK_ERROR(refused([](auto& p) { p.dq = p.q; }), "dQ overlaps Q");
   CHECK_ERROR(refused([](auto& p) { p.lse_grad = p.lse, p.lse_grad.bytes = 8; }), "the gradient of lse");
   CHECK_ERROR(refused([](auto& p) { p.lse_grad = p.dq.memory; }), "dQ overlaps the gradient of lse");
-  CHECK_ERROR(refused([](auto& p) { p.dsinks = p.lse; }), "and sinks are not given");
+  CHECK_ERROR(refused([](auto& p) { p.dsinks = p.lse; }), "but sinks are not given");
   CHECK_ERROR(refused([&](auto& p) { p.sinks = p.dsinks = of_heads; }), "dsinks overlaps sinks");
   CHECK_ERROR(refused([](auto& p) { p.grad.memory.bytes = 100; }), "attention_gradient: dO");
   CHECK(trial.run(both().attention, gradient) == "");  // the call is known from now on

@@ -78,7 +78,7 @@ TEST_CASE("quantiles are interpolated between values") {
   CHECK(quantile(even, 1) == 4);
   CHECK(quantile(std::vector<double>{7}, 0.3) == 7);
   CHECK_ERROR(median(std::vector<double>{}), "no values");
-  CHECK_ERROR(quantile(odd, 1.5), "not within 0 and 1");
+  CHECK_ERROR(quantile(odd, 1.5), "must be between 0 and 1");
 }
 
 TEST_CASE("the bootstrap's interval contains the true median as often as it should") {
@@ -592,7 +592,7 @@ TEST_CASE("attention's shapes are those of its sets, or read from words that say
        {"", "b1_s8_h1", "b1_s8_h1_d64_x", "s8_b1_h1_d64", "b1_s0_h1_d64", "b1/2_s8_h1_d64",
         "b1_s8_h1_d64:", "b1_s8_h1_d64:f32", "b1_s8_h1_d64:left=-1", "b1_s8/9/9_h1_d64"})
     CHECK_ERROR(parse_attention(wrong), "is not bN_sN_hN_dN");
-  CHECK_ERROR(parse_attention("b1_s8_h3/2_d64"), "3 heads are not a multiple of K's 2");
+  CHECK_ERROR(parse_attention("b1_s8_h3/2_d64"), "3 heads must be a multiple of K's 2");
 
   CHECK(parse_attention_options({}).cases.size() == 36);
   CHECK(parse_attention_options({"--shapes", "d64,d128-causal"}).cases.size() == 12);

@@ -335,7 +335,7 @@ static void check_epilogues(unsigned seed) {
   CHECK(wrong_epilogue(&e) == 0);
   e.bias.tensor.dtype = e4m3;
   REFUSED(ptxb_matmul_run(device, &e.p, NULL, 0, PTXB_OWN_STREAM),
-          "bias: [32] of e4m3; it must be bf16 if D is e4m3");
+          "bias: it is [32] of e4m3, but must be bf16 if D is e4m3");
   discard_epilogue(&e);
   /* The product takes alpha from memory, and is the backward pass through relu. It is then repeated with
    * other inputs of the same form. */
@@ -408,7 +408,7 @@ static void check_block_scales(void) {
   CHECK(wrong == 0);
   a_lines[0] = 2;
   REFUSED(ptxb_matmul_run(device, &p, workspace, bytes, NULL),
-          "a_scales_1x128: [2,24] of f32; it must be float32");
+          "a_scales_1x128: it is [2,24] of f32, but must be float32");
   p.a_scales_1x128 = NULL;
   REFUSED(ptxb_matmul_run(device, &p, workspace, bytes, NULL), "only B has block scales");
   OK(ptxb_free(device, matrix));
@@ -471,8 +471,8 @@ static void check_sparse(void) {
     CHECK(wrong == 0);
     lines[1] = 128;
     REFUSED(ptxb_matmul_run(device, &p, workspace, bytes, NULL),
-            is_a ? "a_metadata: [2,128] of s32; it must be int32"
-                 : "b_metadata: [2,128] of s32; it must be int32");
+            is_a ? "a_metadata: it is [2,128] of s32, but must be int32"
+                 : "b_metadata: it is [2,128] of s32, but must be int32");
     *(is_a ? &p.a_metadata : &p.b_metadata) = NULL;
     REFUSED(ptxb_matmul_run(device, &p, workspace, bytes, NULL), "but D and A require [k,n]");
     OK(ptxb_free(device, workspace));
@@ -480,9 +480,9 @@ static void check_sparse(void) {
   }
   dense[K + 4] = dense[K + 5] = dense[K + 6] = bf16_of(1);
   REFUSED(ptxb_compress_2_4(bf16, dense, N, K, 0, values, metadata),
-          "compress_2_4: row 1, columns 4 to 7: more than two of these four elements are not zero");
+          "compress_2_4: in row 1, columns 4 to 7, more than two of these four elements are not zero");
   REFUSED(ptxb_compress_2_4(f32, dense, N, K, 0, values, metadata),
-          "compress_2_4: a matrix of f32; only f16");
+          "compress_2_4: the type of the matrix is f32, but only f16");
   REFUSED(ptxb_compress_2_4(bf16, back, N, K, 0, NULL, metadata), "where to put the values is NULL");
   memset(metadata, 0, sizeof metadata);
   REFUSED(ptxb_decompress_2_4(bf16, values, metadata, N, K, back),
@@ -679,7 +679,7 @@ static void check_groups(unsigned seed) {
   REFUSED((p.b = &of_b, ptxb_matmul_run(device, &p, NULL, 0, NULL)), "b_addresses: B has 3 dimensions");
   of_starts.dtype = s32;
   REFUSED((p.b = &one_of_b, ptxb_matmul_run(device, &p, NULL, 0, NULL)),
-          "b_addresses: [3] of s32; it must be int64");
+          "b_addresses: it is [3] of s32, but must be int64");
   OK(ptxb_free(device, places));
   p.b = &of_b, p.b_addresses = NULL;
 
@@ -701,7 +701,7 @@ static void check_groups(unsigned seed) {
   p.a = &a.tensor, p.b = &of_b, p.d = &of_d;
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "group_ends: A, B and D have 2, 3 and 3 dimensions");
   p.d = &d.tensor, groups = 2;
-  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "group_ends: [2] of s32; it must be int32");
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "group_ends: it is [2] of s32, but must be int32");
 
   /* Rows of A are taken in reverse order, one of them twice, and two indices are outside A. */
   groups = GROUPS;
@@ -763,9 +763,9 @@ static void check_groups(unsigned seed) {
   CHECK(wrong == 0);
   p.add_to_rows = NULL;
   count = M - 1;
-  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows: [39] of s32; it must be int32");
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows: it is [39] of s32, but must be int32");
   count = M, of_rows.dtype = f32;
-  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows: [40] of f32; it must be int32");
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows: it is [40] of f32, but must be int32");
   of_rows.dtype = s32, of_d = by_k.tensor, of_d.ndim = 3, of_d.shape = shape, of_d.strides = NULL;
   p.a = &of_a, p.b = &e.tensor, p.d = &of_d;
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows");
@@ -797,15 +797,15 @@ static void check_epilogue_mistakes(void) {
           "inputs: 1 batches of 24 x 64, but D and A require [m,n] 1 of 24 x 32");
   MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_SLOPE, e.p.inputs = &e.d.tensor), "D overlaps inputs");
   MISTAKE(e.p.row_scales = &e.columns.tensor,
-          "row_scales: [1,32] of f32; it must be float32 of [24] or [24,1]");
+          "row_scales: it is [1,32] of f32, but must be float32 of [24] or [24,1]");
   MISTAKE(e.p.column_scales = &e.rows.tensor,
-          "column_scales: [24,1] of f32; it must be float32 of [32] or [1,32]");
+          "column_scales: it is [24,1] of f32, but must be float32 of [32] or [1,32]");
   MISTAKE(e.p.column_scales = &e.bias.tensor,
-          "column_scales: [32] of bf16; it must be float32 of [32] or [1,32]");
+          "column_scales: it is [32] of bf16, but must be float32 of [32] or [1,32]");
   MISTAKE(e.p.alpha_in_memory = &e.rows.tensor,
-          "alpha_in_memory: [24,1] of f32; it must be one float32, [1]");
-  MISTAKE(e.p.d_scale = &e.bias.tensor, "d_scale: [32] of bf16; it must be one float32, [1]");
-  MISTAKE(e.p.amax = &e.rows.tensor, "amax: [24,1] of f32; it must be one float32, [1]");
+          "alpha_in_memory: it is [24,1] of f32, but must be one float32, [1]");
+  MISTAKE(e.p.d_scale = &e.bias.tensor, "d_scale: it is [32] of bf16, but must be one float32, [1]");
+  MISTAKE(e.p.amax = &e.rows.tensor, "amax: it is [24,1] of f32, but must be one float32, [1]");
   e.rows.strides[0] = 2;
   MISTAKE(e.p.row_scales = &e.rows.tensor, "row_scales: it has gaps: make it contiguous");
   void* const amax = e.amax.tensor.data;
@@ -1098,8 +1098,8 @@ static void check_mistakes(int is_emulator) {
   a.tensor.dtype.lanes = 1, a.tensor.ndim = 4;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
           "A: 4 dimensions; a matrix must have 2, or 3 with batches in front");
-  a.tensor.ndim = 1000000; /* far more than the length of its shape */
-  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: 1000000 dimensions; there must be at most 5");
+  a.tensor.ndim = 1000000; /* far more than its shape has */
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: it has 1000000 dimensions, but must have at most 5");
   a.tensor.ndim = 2, a.tensor.device.type = 1;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: its memory is on");
   a.tensor.device.type = 0, a.tensor.dtype = b.tensor.dtype = f32;
@@ -1167,7 +1167,8 @@ static void check_attention_gradient(const ptxb_attention* attention, int packed
   p.attention = NULL;
   REFUSED(ptxb_attention_gradient_workspace(device, &p, &bytes), "the attention is NULL");
   p.size = 8;
-  REFUSED(ptxb_attention_gradient_workspace(device, &p, &bytes), "the size of this ptxb_attention_gradient is 8 bytes");
+  REFUSED(ptxb_attention_gradient_workspace(device, &p, &bytes),
+          "the size of this ptxb_attention_gradient is 8 bytes");
   REFUSED(ptxb_attention_gradient_run(device, NULL, NULL, 0, PTXB_OWN_STREAM), "the gradient is NULL");
   for (int i = 0; i < 4; ++i) discard(all[i]);
 }
@@ -1241,7 +1242,7 @@ static void check_sinks_and_dropout(const ptxb_attention* attention, int packed,
           "reserved = 7; it must be 0");
   p.reserved = 0, p.sinks = &seed.tensor;
   REFUSED(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM),
-          "sinks: [4] of s32; it must be float32, [2], one for each head");
+          "sinks: it is [4] of s32, but must be float32, [2], one for each head");
   free(o);
   discard(&sinks), discard(&dsinks), discard(&seed), discard(&workspace);
   for (int i = 0; i < 4; ++i) discard(all[i]);
@@ -1353,13 +1354,14 @@ static void check_mixed_batch(void) {
     discard(&workspace);
   }
   masks.tensor.shape = &two;
-  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "tree_mask: [2] of s32; it must be");
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
+          "tree_mask: it is [2] of s32, but must be");
   p.tree_mask = NULL;
   p.key_offsets = &offsets.tensor;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
           "key_offsets and key_lengths cannot both be given");
   p.key_offsets = NULL, lengths.tensor.shape = &three;
-  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "key_lengths: [3] of s32");
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "key_lengths: it is [3] of s32");
   for (int i = 0; i < 4; ++i) discard(all[i]);
   discard(&offsets), discard(&lengths), discard(&masks);
 }
@@ -1418,7 +1420,8 @@ static void check_attention(int packed, int is_emulator) {
   check_sinks_and_dropout(&p, packed, shape, begins);
 
   p.size = 8;
-  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "the size of this ptxb_attention is 8 bytes");
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
+          "the size of this ptxb_attention is 8 bytes");
   p.size = sizeof p, p.k = NULL;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "K is NULL");
   p.k = &k.tensor, p.o = &q.tensor;
@@ -1732,7 +1735,7 @@ static void check_ranked(void) {
   ptxb_ranked product = PTXB_RANKED_INIT;
   product.a = product.b = &x.tensor, product.d = &wide.tensor, product.ranks = 2;
   size_t bytes = 0;
-  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "D: 8 x 64; it must be 8 x 4");
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "D: it is 8 x 64, but must be 8 x 4");
   Matrix turned, flat;
   make(&turned, bf16, 64, 64, 1, 64, 0);
   make(&flat, f32, 1, 2, 2, 1, 0);
@@ -1740,27 +1743,27 @@ static void check_ranked(void) {
   OK(ptxb_ranked_memory(device, &product, &bytes));
   CHECK(bytes == 262144 + 2 * 8 * 64);
   product.gathered = &x.tensor;
-  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "gathered: 4 x 64; it must be 8 x 64");
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "gathered: it is 4 x 64, but must be 8 x 64");
   product.gathered = &wide.tensor;
   OK(ptxb_ranked_memory(device, &product, &bytes));
   product.scale = &flat.tensor;
   REFUSED(ptxb_ranked_memory(device, &product, &bytes), "scale");
   product.scale = NULL, product.reserved_too = 1;
-  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "reserved: 1; it must be 0");
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "reserved is 1, but must be 0");
   product.reserved_too = 0, product.a = &turned.tensor;
   REFUSED(ptxb_ranked_memory(device, &product, &bytes), "A: it has gaps");
   product.a = &wide.tensor, product.d = &x.tensor, product.scatters = 1;
   REFUSED(ptxb_ranked_memory(device, &product, &bytes),
           "gathered: it must be NULL if the sums are scattered");
   product.scatters = 2;
-  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "D: 4 x 64; it must be 8 x 64");
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "D: it is 4 x 64, but must be 8 x 64");
   Matrix square;
   make(&square, bf16, 8, 8, 8, 1, 0);
   product.b = &wide.tensor, product.d = &square.tensor, product.gathered = NULL;
   OK(ptxb_ranked_memory(device, &product, &bytes));
   CHECK(bytes == 262144 + 2 * 8 * 8);
   product.scatters = 3;
-  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "scatters: 3; it must be 0, 1 or 2");
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "scatters is 3, but must be 0, 1 or 2");
   discard(&square);
   discard(&turned);
   discard(&flat);
@@ -1769,7 +1772,7 @@ static void check_ranked(void) {
   OK(ptxb_ranked_norm_memory(device, &norm, &bytes));
   CHECK(bytes == 262144 + 2 * 3 * 512);
   norm.ranks = 1;
-  REFUSED(ptxb_ranked_norm_memory(device, &norm, &bytes), "ranks: 1; there must be at least 2");
+  REFUSED(ptxb_ranked_norm_memory(device, &norm, &bytes), "ranks is 1, but must be at least 2");
   norm.ranks = 3;
   REFUSED(ptxb_ranked_norm_run(device, &norm, NULL), "the list of the ranks' memory is NULL");
   void* memory[3] = {x.tensor.data, x.tensor.data, x.tensor.data};
@@ -1804,25 +1807,25 @@ static void check_ranked_tokens(void) {
   CHECK(more == bytes + 2 * 4 * 128); /* two places for four more rows */
   tokens.grouped = &sorted.tensor;
   REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes),
-          "grouped: 5 rows; their number must be a multiple of the 2 ranks, since it has room for as many "
-          "rows of each");
+          "grouped: it has 5 rows, but their number must be a multiple of the 2 ranks, since it has room for "
+          "the same number of rows of each");
   tokens.grouped = &grouped.tensor, tokens.ends = &grouped_ends.tensor;
   REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "ends: it must be 6 32-bit integers");
   tokens.ends = &ends.tensor, tokens.splits = &sorted.tensor;
-  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "splits: 5 x 64; it must be 2 x 64");
+  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "splits: it is 5 x 64, but must be 2 x 64");
   tokens.splits = &splits.tensor, tokens.grouped_ends = NULL;
   REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "grouped_ends");
   tokens.combines = 1;
   OK(ptxb_ranked_tokens_memory(device, &tokens, &bytes));
   tokens.combines = 2;
-  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "combines: 2; it must be 0 or 1");
+  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "combines is 2, but must be 0 or 1");
   tokens.combines = 1;
   REFUSED(ptxb_ranked_tokens_run(device, &tokens, NULL), "the list of the ranks' memory is NULL");
   void* memory[2] = {sorted.tensor.data, grouped.tensor.data};
   tokens.memory = memory, tokens.memory_bytes = bytes - 1;
   REFUSED(ptxb_ranked_tokens_run(device, &tokens, NULL), "the exchange memory of rank 0 has ");
   tokens.ranks = 1;
-  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "ranks: 1; there must be at least 2");
+  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "ranks is 1, but must be at least 2");
   discard(&sorted), discard(&grouped), discard(&ends), discard(&splits), discard(&grouped_ends);
   discard(&longer);
 }
@@ -1831,8 +1834,8 @@ int main(int count, char** words) {
   ptxb_device* none = NULL;
   CHECK(ptxb_version() == PTXB_VERSION);
   CHECK(strcmp(ptxb_error(), "") == 0);
-  REFUSED(ptxb_open("gpu", &none), "device 'gpu' is not one of cuda");
-  CHECK(!strchr(ptxb_error(), '(')); /* names no line of the library's own C++ */
+  REFUSED(ptxb_open("gpu", &none), "the device is 'gpu', but must be cuda");
+  CHECK(!strchr(ptxb_error(), '(')); /* no line of the library's own C++ */
   REFUSED(ptxb_open(NULL, &none), "the device's name is NULL");
   REFUSED(ptxb_open("emulator", NULL), "where to put the device is NULL");
   CHECK(none == NULL);

@@ -73,9 +73,9 @@ TEST_CASE("warnings go to the callback, and without one to standard error") {
   const std::string folder = temporary.path("");
   kernels::TileFile file(folder, 1, [](const std::string&) { return true; });
   file.keep("call", "tile");
-  CHECK(lines ==
-        std::vector<std::string>{"tuned tiles: " + folder +
-                                 ": it is not a regular file: measured tiles are kept only in this process"});
+  CHECK(lines == std::vector<std::string>{
+                     "tuned tiles: " + folder +
+                     ": it is not a regular file, so measured tiles are kept only in this process"});
 
   ptxb_set_log(nullptr, nullptr);
   const std::string written = folder + "/stderr";

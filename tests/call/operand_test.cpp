@@ -109,13 +109,14 @@ TEST_CASE("errors name the operation, the operand and the value") {
     CHECK_ERROR(check_memory("test", y, Where{}), words);
   };
   refused([](auto& y) { y.outer[1].stride = 7; },
-          "test: X of f32: a head stride of 7 elements for rows of 8");
+          "test: X of f32: the head stride is 7 elements, but must be at least the 8 of a row");
   refused([](auto& y) { y.outer[0].stride = int64_t{1} << 38; },
-          "4 B each; a tensor map holds less than 2^40 B");
+          "4 B, but a tensor map supports less than 2^40 B");
   refused([](auto& y) { y.outer[0].stride = INT64_MAX; }, "less than 2^40 B");
-  refused([](auto& y) { y.memory.address += 2; }, "the address 0x42 is not a multiple of an element's 4 B");
+  refused([](auto& y) { y.memory.address += 2; },
+          "the address 0x42 must be a multiple of the 4 B of an element");
   refused([](auto& y) { y.memory.bytes = 255; },
-          "4 x 8 elements with a row stride of 8, 2 heads with a stride of 32, take 256 B, and the memory "
+          "4 x 8 elements with a row stride of 8, 2 heads with a stride of 32, need 256 B, but the memory "
           "has 255 B");
   x.outer[0].extent = 0;
   refused([](auto& y) { y.memory.bytes = 0, y.outer[1].extent = 2, y.outer[0].extent = 1; },

@@ -56,7 +56,7 @@ TEST_CASE("diff: a file that cannot be read is an error that names it, with exit
         {bytes, "bytes.ptx: ptx 1:1: byte 0x01 does not begin a PTX token"},
         {folder.path("none"), "none: it cannot be read"},
         {"/dev/zero", "/dev/zero: it has more than 268435456 B"},
-        {folder.path(""), "is a folder and"},
+        {folder.path(""), "is a folder, but"},
         {"/bin/ls", "/bin/ls: it holds no device code"}}) {
     const Ran ran = run(fmt::format("ptxb diff {} {}saxpy.ptx", file, golden));
     CHECK(ran.code == 2);
@@ -76,7 +76,7 @@ TEST_CASE(
   CHECK(run("ptxb explain nowhere.ptx").code == 2);
   const Ran twice = run("ptxb diff - -");
   CHECK(twice.code == 2);
-  CHECK(contains(twice, "standard input, -, can be only one of the two"));
+  CHECK(contains(twice, "only one of the two can be standard input, -"));
 }
 
 TEST_CASE("a page of one kernel has its design, its barriers and its loops, and links that lead somewhere") {
@@ -128,7 +128,7 @@ TEST_CASE("a page shows both loops, with partners, and needs nothing else") {
     CHECK_MESSAGE(text.find(part) == std::string::npos, part);
   CHECK(contains(run(both + " --html /nowhere/page.html"), "/nowhere/page.html: it cannot be written"));
   const std::string folders = fmt::format("ptxb diff {0} {0} --html {1}", golden, page);
-  CHECK(contains(run(folders), "--html shows two kernels, and these are folders"));
+  CHECK(contains(run(folders), "--html shows two kernels, but these are folders"));
 }
 
 TEST_CASE("diff of two folders: by file, by kernel, and in numbers") {

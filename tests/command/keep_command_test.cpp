@@ -46,7 +46,7 @@ TEST_CASE("without an assembler the stages end with PTX, and missing stages are 
   CHECK(before != after);
   const Ran nowhere = run("ptxb emit saxpy --assembler none --keep /dev/null/nowhere");
   CHECK(nowhere.code == 1);
-  CHECK(contains(nowhere, "/dev/null/nowhere: the folder cannot be made"));
+  CHECK(contains(nowhere, "/dev/null/nowhere: the folder cannot be created"));
 }
 
 TEST_CASE("a kernel's own executable keeps all stages too, and those before an error of ptxas") {
@@ -84,7 +84,7 @@ TEST_CASE(
   const Ran large = run("ptxb emit attention --depth 64 --bn 192 --consumers 3" + out);
   CHECK(large.code == 0);
   CHECK(contains(large, "warning: kernel 'attention': a thread needs about 1"));
-  CHECK(contains(large, "128 of them accumulators, and has 160: ptxas will spill or refuse"));
+  CHECK(contains(large, "128 of them accumulators, but has 160: ptxas will spill or refuse"));
   CHECK(contains(large, "consumer.h:"));
   for (const char* right : {"attention --depth 64 --bn 128 --consumers 3", "attention_gradient", "gemm"})
     CHECK_FALSE(contains(run("ptxb emit " + (right + out)), "warning"));

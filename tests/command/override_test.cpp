@@ -83,19 +83,18 @@ TEST_CASE("a file that needs another launch is refused before anything runs") {
     const char *from, *to, *message;
   };
   for (const Case& c : {
-           Case{".entry saxpy(", ".entry saxpy2(", "there is no kernel 'saxpy' in it, but saxpy2"},
+           Case{".entry saxpy(", ".entry saxpy2(", "it has no kernel 'saxpy'; its kernels are saxpy2"},
            {".param .u32 saxpy_param_3", ".param .u64 saxpy_param_3",
-            "it cannot run in the place of kernel 'saxpy': parameter 3 is 8 B aligned to 8, the kernel's is "
-            "4 B aligned "
-            "to 4"},
-           {",\n\t.param .u32 saxpy_param_3", "", "the number of parameters is 3, the kernel's is 4"},
-           {".maxntid 64", ".maxntid 128", "the most threads (.maxntid) is 128, the kernel's is 64"},
+            "it cannot replace kernel 'saxpy': parameter 3 is 8 B aligned to 8, but the kernel's is 4 B "
+            "aligned to 4"},
+           {",\n\t.param .u32 saxpy_param_3", "", "the number of parameters is 3, but the kernel's is 4"},
+           {".maxntid 64", ".maxntid 128", "the most threads (.maxntid) is 128, but the kernel's is 64"},
            {".maxntid 64", ".maxntid 64\n.reqnctapercluster 2",
-            "the cluster (.reqnctapercluster) is 2 x 1 x 1, the kernel's is any"},
+            "the cluster (.reqnctapercluster) is 2 x 1 x 1, but the kernel's is any"},
            {".reg .pred", ".shared .b32 x[4]; .reg .pred",
-            "static shared memory is 16 B, the kernel's is 0 B"},
+            "static shared memory is 16 B, but the kernel's is 0 B"},
            {".visible", ".extern .shared .b8 all[]; .visible",
-            "dynamic shared memory (.extern .shared) is declared, the kernel's is not declared"},
+            "dynamic shared memory (.extern .shared) is declared, but the kernel's is not declared"},
            {".visible", ";;] .visible", "ptx 11:"},
        }) {
     const Edited e(c.from, c.to);

@@ -81,7 +81,7 @@ TEST_CASE("a kernel without regions has its warps' time, and a full buffer says 
                        " --profile-records 32");
   CHECK(full.code == 0);
   CHECK(contains(full, "records of events are lost: a warp has room for 32"));
-  CHECK(contains(full, "--profile-records N gives a warp more room"));
+  CHECK(contains(full, "--profile-records N gives a warp room for more records"));
 }
 
 TEST_CASE("ptxb profile writes a trace of the kernel's name, or to the file that is given") {
@@ -102,10 +102,10 @@ TEST_CASE("where the first run has more events than room, a second has room for 
       run("gemm_pingpong --m 128 --n 128 --k 8192 --seed 1 --profile-all" + kRun + folder.str("trace"));
   CHECK(ran.code == 0);
   CHECK(contains(ran,
-                 "a warp had room for 512 records of events, which are too few: once more, with room for "));
+                 "a warp had room for 512 records of events, but needs more: running again, with room for "));
   CHECK_FALSE(contains(ran, "lost"));
   CHECK(contains(ran, "verified"));
-  CHECK(contains(ran, "regions that end in \"completion\" are waits that the kernel only has in this build"));
+  CHECK(contains(ran, "regions that end in \"completion\" are waits that only this build of the kernel has"));
   for (const char* region : {"wgmma group ", "wgmma completion ", "store completion "})
     CHECK_MESSAGE(contains(ran, region), region);
   CHECK(contains(ran, "wrote " + folder.str("trace")));
@@ -147,7 +147,7 @@ TEST_CASE("an impossible profile is refused before anything runs") {
   CHECK(contains(unwritable, folder.str("no/trace") + ": cannot be written"));
   const Ran idle = run("saxpy --emit " + folder.str("emitted") + kRun + folder.str("trace"));
   CHECK(idle.code == 1);
-  CHECK(contains(idle, "a profile needs a run: give --verify or --bench with --profile"));
+  CHECK(contains(idle, "a profile needs a run: pass --verify or --bench with --profile"));
   const Ran few = run("saxpy --profile-records 31" + kRun + folder.str("trace"));
   CHECK(few.code == 2);
   CHECK(contains(few, "--profile-records"));

@@ -62,7 +62,7 @@ END)");
 }
 
 TEST_CASE("emit --sass prints machine code or writes it, and without a cubin there is none") {
-  CHECK(contains(run("ptxb emit saxpy --sass --assembler none"), "SASS needs a cubin, and there is none"));
+  CHECK(contains(run("ptxb emit saxpy --sass --assembler none"), "SASS needs a cubin, but there is none"));
   CHECK(contains(run("ptxb emit saxpy"), "--emit DIR, --keep DIR or --sass is required"));
   if (!has_tools()) return;
   const Folder folder;

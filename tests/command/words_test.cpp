@@ -66,16 +66,16 @@ TEST_CASE("a time limit is a number of seconds above 0, however great") {
 
 TEST_CASE("a number outside the range of its option is refused with the range") {
   for (const char* seed : {"99999999999999999999999", "-1", "18446744073709551616", "''"}) {
-    refused(saxpy + "--seed " + seed, 2, "is not an integer from 0 to 18446744073709551615");
+    refused(saxpy + "--seed " + seed, 2, "must be an integer from 0 to 18446744073709551615");
     refused("gemm_bench --list --seed " + std::string(seed), 2,
-            "is not an integer from 0 to 18446744073709551615");
+            "must be an integer from 0 to 18446744073709551615");
   }
   CHECK(contains(run(saxpy + "--seed 18446744073709551615"), "seed 18446744073709551615:"));
   refused(saxpy + "--seed 0x10", 2, "'0x10' is not an integer in decimal digits");
   refused(saxpy + "--cache-limit -1", 2, "Value -1 not in range 0 to 1099511627776");
   refused(saxpy + "--cache-limit 99999999999999999999", 2, "not in range 0 to 1099511627776");
   refused(saxpy + "--seeds 0", 2, "not in range 1 to 100000");
-  refused(saxpy + "--n 99999999999999999999", 2, "is not an integer from -9223372036854775808 to ");
+  refused(saxpy + "--n 99999999999999999999", 2, "must be an integer from -9223372036854775808 to ");
   CHECK(run(saxpy + "--cache-limit 0").code == 0);
 }
 
@@ -100,10 +100,10 @@ TEST_CASE(
           "field promote = yes with a = bf16: leave it out; only sums of e4m3 and e5m2 need it");
   CHECK(run(gemm + "--promote yes --a e4m3 --bn 128").code == 0);
   refused("ptxb explain-choice 64 64 64 --slow-accumulation", 2,
-          "slow accumulation of bf16: it is only for e4m3 and e5m2");
+          "slow accumulation of bf16 is not possible: it is for e4m3 and e5m2");
   CHECK(run("ptxb explain-choice 64 64 64 --slow-accumulation --dtype e5m2").code == 0);
   refused("gemm_bench --list --slow-accumulation", 2,
-          "slow accumulation of bf16: it is only for e4m3 and e5m2");
+          "slow accumulation of bf16 is not possible: it is for e4m3 and e5m2");
   CHECK(run("gemm_bench --list --set fp8 --slow-accumulation").code == 0);
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("explain-choice: a tuned file that cannot be read is an error") {
   const Ran of_folder = run(choice + folder.path("."));
   CHECK(of_folder.code == 1);
   CHECK(contains(of_folder, "it is a folder"));
-  CHECK(of_folder.output.find("measured anew") == std::string::npos);
+  CHECK(of_folder.output.find("measured again") == std::string::npos);
   std::ofstream(folder.path("empty"));
   CHECK(run(choice + folder.path("empty")).code == 0);
 }
@@ -125,7 +125,7 @@ TEST_CASE(
   const std::string file = folder.path("file");
   std::ofstream(file) << "no cache";
   refused("ptxb cache --cache-dir " + file, 1,
-          file + ": is not a folder, so it cannot be a cache of PTX and cubins");
+          file + ": it is not a folder, so it cannot be a cache of PTX and cubins");
   CHECK(run("ptxb cache --cache-dir " + folder.path("new")).code == 0);
 
   const std::string emit = "ptxb emit saxpy -o " + folder.path("out") + " --cache-dir ";
@@ -172,8 +172,8 @@ TEST_CASE("export: shapes do not override a given field, even if it has its defa
   const Folder folder;
   const std::string exported = "ptxb export gemm --ptx --name p -o " + folder.path("out") + " ";
   refused(exported + "--shapes 64x64x64 --bm 128", 2,
-          "--bm 128: --shapes chooses this field, and for 64x64x64 its value is 64: leave one of the two "
-          "options out");
+          "--bm 128: --shapes chooses this field, and for 64x64x64 its value is 64: pass only one of the two "
+          "options");
   refused(exported + "--shapes 64x64x64 --k 512", 2, "--k 512: --shapes chooses this field");
   CHECK_FALSE(std::filesystem::exists(folder.path("out")));
   CHECK(run(exported + "--shapes 64x64x64 --bm 64 --a bf16").code == 0);

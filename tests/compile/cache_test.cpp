@@ -326,7 +326,7 @@ TEST_CASE("a store that fails says why and leaves nothing") {
   Folder folder;
   write(folder.path("file"), "");
   Cache blocked({folder.path("file") + "/cache"});
-  CHECK(error_of([&] { blocked.store(key_of(1), entry_of(1)); }).find("creating the directory failed") !=
+  CHECK(error_of([&] { blocked.store(key_of(1), entry_of(1)); }).find("the directory could not be created") !=
         std::string::npos);
   CHECK_FALSE(blocked.load(key_of(1)));
   CHECK(blocked.statistics().entries == 0);

@@ -127,13 +127,13 @@ TEST_CASE("a broken file is refused with the offset and the rule") {
   CHECK(refusal(good.substr(0, 1000)) == "offset 0x0: a fatbin of 1888 B ends beyond 0x3e8");
   std::string file = good;
   put<uint16_t>(file, 4, 7);
-  CHECK(refusal(file) == "offset 0x0: a fatbin of version 7, but only version 1 is known");
+  CHECK(refusal(file) == "offset 0x0: the fatbin has version 7, but only version 1 is supported");
   file = good;
   put<uint64_t>(file, 16 + 8, ~uint64_t{0});
-  CHECK(refusal(file).starts_with("offset 0x10: an entry of 18446744073709551615 B ends beyond"));
+  CHECK(refusal(file).starts_with("offset 0x10: an entry of 18446744073709551615 B extends beyond"));
   file = good;
   put<uint32_t>(file, 16 + 4, 8);
-  CHECK(refusal(file).starts_with("offset 0x10: an entry's header of 8 B has less than 64"));
+  CHECK(refusal(file).starts_with("offset 0x10: the header of an entry has 8 B, but must have at least 64"));
   CHECK(refusal(good + "more") == "offset 0x770: a fatbin's header of 16 B ends beyond the file's 0x774 B");
   CHECK(refusal(good + std::string(32, 'x')) == "offset 0x770: 0x78787878 is not a fatbin's magic number");
 
@@ -148,7 +148,7 @@ TEST_CASE("a broken file is refused with the offset and the rule") {
   CHECK(refusal(file) ==
         "offset 0x10: an entry cannot be unpacked: LZ4 block, byte 446: it ends after 862 B of 863");
   put<uint32_t>(file, 16 + 16, 449);
-  CHECK(refusal(file) == "offset 0x10: 449 B are packed, but the entry has 448");
+  CHECK(refusal(file) == "offset 0x10: the packed data has 449 B, but the entry has 448");
   file = fatbin("size");
   put<uint64_t>(file, 16 + 56, 5199);
   CHECK(refusal(file).starts_with("offset 0x10: an entry cannot be unpacked: zstd: "));
@@ -162,7 +162,7 @@ TEST_CASE("a broken file is refused with the offset and the rule") {
   file = program;
   CHECK(refusal("!<arch>\n").starts_with("it is an archive"));
   file[EI_CLASS] = ELFCLASS32;
-  CHECK(refusal(file) == "offset 0x4: an ELF file must be of 64 bits and little-endian to hold device code");
+  CHECK(refusal(file) == "offset 0x4: an ELF file must be 64-bit and little-endian to hold device code");
 }
 
 TEST_CASE("LZ4: literals, overlapping matches, long lengths, and invalid blocks") {
@@ -189,7 +189,7 @@ TEST_CASE("LZ4: literals, overlapping matches, long lengths, and invalid blocks"
   CHECK(broken({"\x14"
                 "a\x01\x00\x00",
                 5},
-               8) == "LZ4 block, byte 4: 1 B more than the 8 B that it unpacks to");
+               8) == "LZ4 block, byte 4: the data is 1 B longer than the 8 B to which it should unpack");
   CHECK(broken({"\x14"
                 "a\x01",
                 3},

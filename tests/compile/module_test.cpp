@@ -135,13 +135,13 @@ TEST_CASE("IR that does not compile is an Error with its place, and the process 
       {"another triple",
        "target triple = \"amdgcn-amd-amdhsa\"\n" + begin + end,
        {},
-       "its target triple is amdgcn-amd-amdhsa, which is not nvptx64's"},
+       "its target triple is amdgcn-amd-amdhsa, but must be nvptx64's"},
       {"another layout",
        "target datalayout = \"e-p:32:32\"\n" + begin + end,
        {},
-       "its data layout is e-p:32:32, and NVPTX's is "
-       "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64: "
-       "ptr has 4 bytes, aligned to 4, instead of 8, aligned to 8. Compile it for nvptx64-nvidia-cuda"},
+       "its data layout is e-p:32:32, but NVPTX's is "
+       "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64: ptr has 4 bytes, aligned to 4, instead "
+       "of 8, aligned to 8. Compile it for nvptx64-nvidia-cuda"},
       {"a layout with another alignment of a used type",
        "target datalayout = \"e-i64:32\"\ndefine ptx_kernel void @k(i64 %n) {\n" + end,
        {},
@@ -209,7 +209,7 @@ TEST_CASE("IR that does not compile is an Error with its place, and the process 
       {"a target-cpu that is too old",
        "define ptx_kernel void @k() #0 {\n" + end + "attributes #0 = { \"target-cpu\"=\"sm_60\" }\n",
        {},
-       "m.ll: the target-cpu of the function 'k' is sm_60, which is not one of sm_75, "},
+       "m.ll: the target-cpu of the function 'k' is sm_60, but must be one of sm_75, "},
       {"a fault of LLVM's own",
        "define ptr @pick() {\nstart:\n  %slot = alloca i16\n  br label %first\nfirst:\n"
        "  %a = phi ptr [ null, %start ]\n  br i1 false, label %second, label %side\nside:\n  br label "
@@ -217,7 +217,7 @@ TEST_CASE("IR that does not compile is an Error with its place, and the process 
        "second:\n  %b = phi ptr [ %slot, %side ], [ %a, %first ]\n  ret ptr %b\n}\n" +
            begin + "  %q = call ptr @pick()\n  store ptr %q, ptr %p\n" + end,
        {},
-       "crashes in its pass 'Early CSE', on the function 'pick', which is a bug of LLVM"},
+       "crashed in its pass 'Early CSE', on the function 'pick', which is a bug in LLVM"},
       {"an intrinsic that NVPTX does not have",
        begin + "  %x = call i32 @llvm.x86.rdpid()\n  store i32 %x, ptr %p\n" + end +
            "declare i32 @llvm.x86.rdpid()\n",
@@ -613,13 +613,13 @@ TEST_CASE("a module's PTX and sidecars are launched from their files") {
   }
   // Launches are checked like those of the library's own kernels.
   CHECK(contains(error_of([&] { add.launch({.grid = {1}}, {runtime::scalar(a)}); }),
-                 "takes 4 arguments (arg0, arg1, arg2, n), 1 are given"));
+                 "takes 4 arguments (arg0, arg1, arg2, n), but 1 were given"));
   CHECK(contains(error_of([&] {
                    scale.launch({.grid = {1}}, {runtime::pointer(scaled, DType::u8),
                                                 runtime::pointer(dx, DType::u8), runtime::scalar(1u)});
                  }),
-                 "takes a scalar of f32, but one of u32 is given"));
-  // If there are several kernels, the caller must name one.
+                 "it takes a scalar of f32, but one of u32 was given"));
+  // A kernel must be named if there are several.
   CHECK(contains(error_of([&] { runtime::LoadedKernel::from_file(*device, image); }),
                  "m.json: cannot be read; " + image + " has sidecars for the kernels add, nothing, scale"));
   CHECK(
@@ -720,7 +720,7 @@ TEST_CASE("values that the module does not give are not guessed") {
       {"", R"("nvvm.maxntid"="16,8,1")", "", ""},
       {"", R"("nvvm.reqntid"="1,128")", "", ""},
       {"", R"("nvvm.reqntid"="16,8,1,1")", "", "its nvvm.reqntid has 4 extents instead of 3"},
-      {"", R"("nvvm.maxntid"="2048")", "", "it has 2048 threads, which is not between 1 and 1024"},
+      {"", R"("nvvm.maxntid"="2048")", "", "it has 2048 threads, but must have 1 to 1024"},
       {"ptr byval([128 x i8]) align 64 %map", good, "",
        "parameter 0 'map' is [128 x i8] byval, which may be a tensor map, and LLVM does not specify the "
        "layout of its tensor"},

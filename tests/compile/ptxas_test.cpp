@@ -216,7 +216,8 @@ TEST_CASE("the arguments come from the PTX text and the options") {
   CHECK(contains(error_of([] { Ptxas::arguments("", {}); }), "no `.target sm_...`"));
   CHECK(contains(error_of([] { Ptxas::arguments(".target -o/etc/x\n", {}); }), "found '-o'"));
   options.optimization = 4;
-  CHECK(contains(error_of([&] { Ptxas::arguments(".target sm_90", options); }), "optimization level 4"));
+  CHECK(
+      contains(error_of([&] { Ptxas::arguments(".target sm_90", options); }), "the optimization level is 4"));
 }
 
 TEST_CASE("a program receives its input and returns its output, however large") {
@@ -250,7 +251,7 @@ TEST_CASE("a program that does not end is killed and reaped, and nothing leaks")
     PtxasOptions options;
     options.time_limit = std::chrono::milliseconds(200);
     CHECK(contains(error_of([&] { ptxas.assemble(kernel(""), options); }),
-                   "killed, not finished after 200 ms"));
+                   "it was killed because it had not finished after 200 ms"));
     CHECK_FALSE(has_children());
   }
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
@@ -355,7 +356,7 @@ TEST_CASE("assemble() keeps its results, and works without a cache that cannot b
   Assembled result = assemble(ptxas, &broken, kernel(more_registers), waived);
   CHECK(result.cubin == first.cubin);
   CHECK_FALSE(result.from_cache);
-  CHECK(contains(result.cache_problem, "creating the directory failed"));
+  CHECK(contains(result.cache_problem, "the directory could not be created"));
 
   // A damaged entry must be compiled again.
   for (const auto& entry : fs::directory_iterator(folder.path("cache"))) {

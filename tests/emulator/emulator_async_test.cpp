@@ -323,8 +323,8 @@ TEST_CASE("emulator: a tensor map that the kernel changes serves once it is rele
               "fence.proxy.tensormap::generic.acquire.gpu [{map:tmap}], 128;") == Fault::unsupported);
   CHECK(fault("b64 [%r2], 0, 256", "b64 [%r2], 0, 264", "264 B, is not a multiple of 16 B") ==
         Fault::operand);
-  CHECK(fault("b64 [%r2], 0, 256", "b64 [%r2], 4, 256", "dimension 4 of global_stride") ==
-        Fault::unsupported);
+  CHECK(fault("b64 [%r2], 0, 256", "b64 [%r2], 4, 256",
+              "global_stride has dimensions 0 to 3, but dimension 4 was named") == Fault::unsupported);
   CHECK(fault("box_dim.shared::cta.b1024.b32 [%r2], 1, 4", "box_dim.shared::cta.b1024.b32 [%r2], 1, 257",
               "box[1] = 257 is not in 1 to 256") == Fault::operand);
   CHECK(fault("box_dim.shared::cta.b1024.b32 [%r2], 1, 4", "box_dim.shared::cta.b1024.b32 [%r2], 1, 2") ==

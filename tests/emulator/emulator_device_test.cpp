@@ -72,11 +72,9 @@ TEST_CASE("emulator: a map whose swizzle is not the descriptor's is named") {
     if (of_b == Swizzle::b128)
       CHECK_MESSAGE(notes.empty(), notes);
     else
-      CHECK_MESSAGE(
-          notes.find(
-              "the descriptor of B says swizzle 128 B, and the tensor map of the copy of line 640 that "
-              "filled gemm_smem+65536 has swizzle none") != std::string::npos,
-          notes);
+      CHECK_MESSAGE(notes.find("the descriptor of B has swizzle 128 B, but the tensor map of the copy of "
+                               "line 640 that filled gemm_smem+65536 has swizzle none") != std::string::npos,
+                    notes);
   }
 }
 
@@ -244,14 +242,14 @@ TEST_CASE("emulator: notes say what is no fault, once for each instruction") {
       alone[0]);
   const auto same = notes_of("st.shared.b32 [word], 3;");
   REQUIRE(same.size() == 1);
-  CHECK_MESSAGE(same[0].find("this writes to word what is there already") != std::string::npos, same[0]);
+  CHECK_MESSAGE(same[0].find("this writes to word the value that is already there") != std::string::npos,
+                same[0]);
   CHECK_MESSAGE(same[0].find("at PTX line 8: st.shared.b32 [word], 3") != std::string::npos, same[0]);
   const auto left = notes_of("@%p0 mbarrier.arrive.shared.b64 _, [bar];");
   REQUIRE(left.size() == 1);
-  CHECK_MESSAGE(
-      left[0].find("the CTA exits with mbarrier bar in the midst of phase 0: initialised for 64 arrivals, it "
-                   "has got 1") != std::string::npos,
-      left[0]);
+  CHECK_MESSAGE(left[0].find("the CTA exits with mbarrier bar in the middle of phase 0: it was initialised "
+                             "for 64 arrivals, but got 1") != std::string::npos,
+                left[0]);
   const auto unseen = notes_of(
       "mbarrier.arrive.shared.b64 _, [bar];\nbar.sync 0;\nmbarrier.arrive.shared.b64 _, "
       "[bar];\nW: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 1;\n@!%p1 bra W;");
@@ -426,7 +424,7 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
        "ptx 8:12: with the 524289 B of s, the thread has 524289 B of local memory"},
       {".global .u64 q[1] = {zzz};", "", "ptx 4:22: zzz is not declared"},
       {".global .u32 z; .global .u64 q[2] = {z+4, generic(z)};", "", ""},
-      {".global .u32 q[1] = {1, 2};", "", "ptx 4:21: q has 2 initial values, where 1 fit"},
+      {".global .u32 q[1] = {1, 2};", "", "ptx 4:21: q has 2 initial values, but only 1 fit"},
       {".global .b32 a[2][2] = {{{{{1}}}}, {2}};", "", "ptx 4:26: the initial values of a do not nest"},
       {".global .b32 a = {1};", "", "ptx 4:18: the initial values of a do not nest"},
       {".global .b32 a[2][2] = {1, 2};", "", "ptx 4:25: the initial values of a do not nest"},
@@ -439,8 +437,8 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
       {"", ".shared .b8 s[4]; .local .b8 s[4];", "ptx 8:30: s is declared twice"},
       {"", "{ .shared .b8 s[4]; { .shared .b8 s[8]; } }", ""},
       {"", ".reg .b32 %s<4294967295>;",
-       "ptx 8:11: %s<4294967295>: there cannot be more registers than 16777216"},
-      {"", ".reg .b32 %s<16777217>;", "ptx 8:11: %s<16777217>: there cannot be more registers than 16777216"},
+       "ptx 8:11: %s<4294967295>: there cannot be more than 16777216 registers"},
+      {"", ".reg .b32 %s<16777217>;", "ptx 8:11: %s<16777217>: there cannot be more than 16777216 registers"},
       {"", ".reg .b32 %s<16777216>;", ""},
       {"", "mov.u32 %other, 1;", "ptx 8:9: %other is not a register"},
       {"", "{ .reg .b32 a; mov.u32 a, other; }", "ptx 8:27: other is not declared"},
@@ -448,7 +446,8 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
       {"", "{ .reg .f32 a; mov.f32 a, 0f123; }", "ptx 8:27: 0f has 3 hexadecimal digits after it, not 8"},
       {"", "{ .reg .f64 a; mov.f64 a, 0d1; }", "ptx 8:27: 0d has 1 hexadecimal digits after it, not 16"},
       {"", "{ .reg .b64 a; createpolicy.fractional.L2::evict_last.b64 a, 9.5; }",
-       "ptx 8:59: createpolicy.fractional.L2::evict_last.b64: the fraction 9.5 is not above 0 and up to 1"},
+       "ptx 8:59: createpolicy.fractional.L2::evict_last.b64: the fraction is 9.5, but must be above 0 and "
+       "at most 1"},
       {"", "{ .reg .b32 a<8>; ld.global.v8.b32 {a0, a1, a2, a3, a4, a5, a6, a7}, [%rd0]; }",
        "ptx 8:36: ld.global.v8.b32: it needs sm_100"},
       {".global .v4 .f32 q[1] = {{1.0, -2.0, 0f00000000, 4.0}};", "", ""},
@@ -458,14 +457,13 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
       {"", ".reg .b32 %s<2000000000>; mov.u32 %s1999999999, 1;", ""},
       {callee, call, ""},
       {callee, "{ .param .b32 x; .param .b32 y; call f, (x, y); }",
-       "ptx 8:38: this call of f has 2 arguments, the function 1"},
+       "ptx 8:38: this call of f has 2 arguments, but the function has 1"},
       {callee, "{ .param .b64 x; call f, (x); }",
-       "ptx 8:23: this call of f: arguments 0 has 8 B, the function's 4 B"},
-      {"", "{ .param .b32 x; .param .b32 y; call (x), f, (y); }",
-       ""},  // the error appears when the call runs
+       "ptx 8:23: this call of f: arguments 0 has 8 B, but the function's has 4 B"},
+      {"", "{ .param .b32 x; .param .b32 y; call (x), f, (y); }", ""},  // it says so when it is run
       {".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);",
        "{ .param .b32 x; .param .b64 y; call (x), vprintf, (y); }",
-       "ptx 8:43: this call of vprintf has 1 arguments, the function 2"},
+       "ptx 8:43: this call of vprintf has 1 arguments, but the function has 2"},
   };
   for (const Case& c : cases) {
     const std::string what = refused(around(c.body, c.module));
@@ -485,11 +483,12 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
   CHECK(of_head("8.0", "0.0") == "ptx 1:1: there is no PTX ISA version 0.0");
   CHECK(of_head("sm_90a", "sm_80, texmode_independent") == "");
   CHECK(of_head("sm_90a", "sm_4294967295") ==
-        "ptx 2:1: the target sm_4294967295 is none whose code sm_90a runs");
-  CHECK(of_head("sm_90a", "sm_100") == "ptx 2:1: the target sm_100 is none whose code sm_90a runs");
+        "ptx 2:1: the target sm_4294967295 does not exist, or sm_90a does not run its code");
+  CHECK(of_head("sm_90a", "sm_100") ==
+        "ptx 2:1: the target sm_100 does not exist, or sm_90a does not run its code");
   CHECK(of_head("sm_90a", "sm_90a, junk") == "ptx 2:1: the target has no option junk");
-  CHECK(of_head("64", "0") == "ptx 3:1: the address size is 0, and sm_90 has 64");
-  CHECK(of_head("8.0", "8.0", ".maxntid 0") == "ptx 4:12: .maxntid is 0, and takes numbers from 1 on");
+  CHECK(of_head("64", "0") == "ptx 3:1: the address size is 0, but sm_90 has 64");
+  CHECK(of_head("8.0", "8.0", ".maxntid 0") == "ptx 4:12: .maxntid is 0, but must be at least 1");
   CHECK(of_head("8.0", "8.0", ".nosuch 1") == "ptx 4:12: there is no directive .nosuch");
   CHECK(of_head("8.0", "8.0", ".maxntid 32, 1, 1 .minnctapersm 1") == "");
   CHECK(refused(head + ".entry k(.param .align 0 .u64 p) { ret; }") ==
@@ -503,7 +502,7 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
   Signature narrow = named_k();
   narrow.parameters.push_back({.name = "n", .dtype = DType::u32, .tensor_map = {}});
   CHECK_THROWS_WITH_AS(open_emulator()->load(around(""), narrow),
-                       "kernel 'k': parameter 0 'n' is 8 B in the PTX, 4 B in the sidecar", Error);
+                       "kernel 'k': parameter 0 'n' is 8 B in the PTX, but 4 B in the sidecar", Error);
 }
 
 TEST_CASE("emulator: an instruction on registers of another width is refused, and writes nothing") {
@@ -523,8 +522,8 @@ TEST_CASE("emulator: an instruction on registers of another width is refused, an
   }
   std::string many = "add";
   for (int i = 0; i < 300000; ++i) many += ".u32";
-  CHECK(report(around(many + " %r0, %r0, %r0;")).find("it has 300000 modifiers, and none has more than 64") !=
-        std::string::npos);
+  CHECK(report(around(many + " %r0, %r0, %r0;"))
+            .find("it has 300000 modifiers, but no instruction has more than 64") != std::string::npos);
   const auto printed = [](const char* format) {
     std::string bytes;
     for (const char* c = format; *c; ++c) bytes += fmt::format("{}, ", static_cast<int>(*c));
@@ -536,7 +535,7 @@ TEST_CASE("emulator: an instruction on registers of another width is refused, an
   };
   CHECK(printed("%4096d") == "no fault");
   for (const char* format : {"%999999999d", "%.4097f", "%5.99999999999999999999e"})
-    CHECK(printed(format).find("asks for more than the 4096 characters") != std::string::npos);
+    CHECK(printed(format).find("needs more than the 4096 characters") != std::string::npos);
   CHECK(report(around("mov.u32 %r0, 1; st.global.v2.u8 [%rd0], {%r0, 2};")) == "no fault");
   CHECK(report(around("atom.global.add.u32 _, [%rd0], 1;")) == "no fault");
 }

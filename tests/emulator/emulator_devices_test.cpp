@@ -191,11 +191,12 @@ TEST_CASE("devices that wait for each other are named, and so is memory out of r
     FAIL("the other's memory is out of reach");
   } catch (const EmulatorError& e) {
     CHECK(e.fault() == Fault::out_of_bounds);
-    CHECK(std::string(e.what()).find("in the memory of device 1, which kernels of device 0 do not reach") !=
+    CHECK(std::string(e.what()).find("in the memory of device 1, which kernels of device 0 cannot access") !=
           std::string::npos);
   }
-  CHECK_THROWS_WITH(apart.devices[0]->reach(*open_emulator()),
-                    "reach: the other device is not of the same emulator: open_emulators() makes such");
+  CHECK_THROWS_WITH(
+      apart.devices[0]->reach(*open_emulator()),
+      "reach: the other device belongs to a different emulator; open both with one call of open_emulators()");
 }
 
 }  // namespace ptxbuilder::runtime::emulator_devices_test

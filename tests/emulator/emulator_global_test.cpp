@@ -470,10 +470,9 @@ TEST_CASE("a dependent launch waits ahead of what it reads, and of what it overw
   CHECK(!dependent(read, true, &what, true));  // the host has waited between the two launches
   CHECK(!dependent("@%p0 griddepcontrol.wait;\nbar.sync 0;\n" + read, true, &what));
   CHECK(dependent(read + wait, true, &what) == Fault::race);
-  CHECK_MESSAGE(
-      what.find("of the launch ahead, which may still run, and no griddepcontrol.wait comes before this") !=
-          std::string::npos,
-      what);
+  CHECK_MESSAGE(what.find("of the previous launch, which may still be running, and no griddepcontrol.wait "
+                          "comes before this") != std::string::npos,
+                what);
   CHECK(dependent(read, true, &what) == Fault::race);
   CHECK(dependent("st.global.u32 [%rd1], 5;\n", true, &what) == Fault::race);
   CHECK(dependent("st.global.u32 [%rd1+512], 5;\n" + wait + read, true, &what) == std::nullopt);

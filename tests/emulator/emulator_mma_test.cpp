@@ -406,9 +406,9 @@ TEST_CASE("emulator: metadata that no sparse matrix has is reported") {
                     "of the four",
                     twice, twice & 3));
   CHECK_ERROR(check(*device, half, 1, group_is(0b0001)),
-              "with .sp::ordered_metadata the two elements of a group ascend");
-  CHECK_ERROR(check(*device, tf32, 1, [](auto& e) { e[1] = 0; }), "of .tf32 it is 0b0100 or 0b1110");
-  // Without "ordered_metadata", the two elements may be stored in either order.
+              "with .sp::ordered_metadata, the two elements of a group must ascend");
+  CHECK_ERROR(check(*device, tf32, 1, [](auto& e) { e[1] = 0; }), "for .tf32 it must be 0b0100 or 0b1110");
+  // The two elements may be stored in either order if the word is absent.
   Form any_order = half;
   any_order.ordered = false;
   CHECK(check(*device, any_order, 1).empty());
@@ -531,7 +531,7 @@ TEST_CASE("emulator: metadata of wgmma that names an element twice is reported, 
   CHECK(check_wgmma(*device, "bf16", "f32", false, 0, twice(2)).empty());
   CHECK_ERROR(check_wgmma(*device, "bf16", "f32", false, 1, twice(2)), "both stored elements are element 2");
   CHECK_ERROR(check_wgmma(*device, "tf32", "f32", false, 0, [](auto& e) { e[0] &= ~15u; }),
-              "of .tf32 it is 0b0100 or 0b1110");
+              "for .tf32 it must be 0b0100 or 0b1110");
   CHECK_ERROR(check_wgmma(*device, "e4m3", "f32", false, 0, [](auto& e) { e[3] = 0; }),
               "both stored elements are element 0");
 }

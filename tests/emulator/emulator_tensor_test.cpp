@@ -360,16 +360,19 @@ TEST_CASE("emulator: im2col copies walk pixels within their corners, and read so
               "%h1};",
               "global.tile.mbarrier::complete_tx::bytes [%r2], [%rd0, {%r8, %r5, %r6, %r7}], [%r1];") ==
         Fault::operand);
-  CHECK(what.find("a tensor map of the mode im2col in a copy of the mode tile") != std::string::npos);
+  CHECK(what.find("the tensor map has mode im2col, but the copy has mode tile") != std::string::npos);
   CHECK(fault("[%r1], {%h0, %h1};", "[%r1], {%h0};") == Fault::unsupported);
   for (const auto& [im2col, many, text] :
-       {std::tuple{Im2col{{-1}, {-1, -1}}, count,
-                   "corners of 1 and 2 dimensions, and steps of 0; an im2col map of rank 4 has 2"},
-        std::tuple{Im2col{{-1, -1}, {-1, -1}}, 1025, "1025 pixels; 1 to 1024 are possible"},
-        std::tuple{Im2col{{-1, -1}, {-1, -1}}, 0, "a map of boxes but a tensor with corners"},
-        std::tuple{Im2col{{-1, -1}, {-1, -1}, {1, 9}}, count, "a step of 9 pixels along dimension 2"},
+       {std::tuple{
+            Im2col{{-1}, {-1, -1}}, count,
+            "the corners have 1 and 2 dimensions and the steps 0, but an im2col map of rank 4 needs 2"},
+        std::tuple{Im2col{{-1, -1}, {-1, -1}}, 1025,
+                   "1025 pixels were requested, but the number must be 1 to 1024"},
+        std::tuple{Im2col{{-1, -1}, {-1, -1}}, 0,
+                   "the map is for boxes, but a tensor with corners was given"},
+        std::tuple{Im2col{{-1, -1}, {-1, -1}, {1, 9}}, count, "the step is 9 pixels along dimension 2"},
         std::tuple{Im2col{{-129, -1}, {-1, -1}}, count,
-                   "a corner of -129; -128 to 127 are possible for rank 4"},
+                   "a corner is -129, but must be -128 to 127 for rank 4"},
         std::tuple{Im2col{{5, -1}, {0, -1}}, count,
                    "the corners 5 and 0 leave no pixel of 5 along dimension 1"}}) {
     std::string error;

@@ -230,9 +230,9 @@ TEST_CASE("emulator: calls that cannot be are named") {
   };
   std::string what;
   CHECK(fault(".func f() { call f; ret; }\n", "call f;", &what) == Fault::out_of_bounds);
-  CHECK_MESSAGE(what.find("nest so deep") != std::string::npos, what);
+  CHECK_MESSAGE(what.find("are nested so deeply") != std::string::npos, what);
   CHECK(fault("", "mov.u64 %rd2, 5;\ncall %rd2, P;\nP: .callprototype _ ();", &what) == Fault::operand);
-  CHECK_MESSAGE(what.find("0x5 is the address of no function") != std::string::npos, what);
+  CHECK_MESSAGE(what.find("0x5 is not the address of a function") != std::string::npos, what);
   CHECK(
       fault(
           ".func f(.param .b64 p) { ret; }\n",
@@ -360,7 +360,7 @@ TEST_CASE("emulator: a line that is delayed comes after all that can go on witho
   EmulatorOptions options;
   options.delayed = {1};
   CHECK_THROWS_WITH_AS(open_emulator(options)->load(text, signature_of(text, 64)),
-                       "ptx: line 1 is to be delayed, and kernel k has no instruction there", Error);
+                       "ptx: a delay was requested for line 1, but kernel k has no instruction there", Error);
 }
 
 TEST_CASE("emulator: a mask that leaves out its own lane is named") {
@@ -517,7 +517,7 @@ TEST_CASE("of lanes anywhere, the one that is wrong is named") {
   Trial same = trial, other = trial;
   run_scattered("st.shared.u32 [%r3], %r4;", same);
   REQUIRE(!same.notes.empty());
-  CHECK(has(same.notes[0], "what is there already"));
+  CHECK(has(same.notes[0], "the value that is already there"));
   CHECK(has(report("add.u32 %r4, %r4, %r0; st.shared.u32 [%r3], %r4;", other), "race"));
 }
 

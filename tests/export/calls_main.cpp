@@ -55,7 +55,7 @@ void before_the_first_launch() {
   mock.init = Status::success;
   mock.major = 10;
   REFUSED(saxpy(32), -1,
-          "saxpy: kernel 'saxpy' runs on GPUs of compute capability 9.0 alone, and device 0 has 10.0");
+          "saxpy: kernel 'saxpy' runs only on GPUs of compute capability 9.0, but device 0 has 10.0");
   CHECK(mock.libraries == 0 && mock.launches == 0 && !current());
   mock.major = 9;
   mock.load = static_cast<Status>(200);
@@ -116,7 +116,7 @@ void calls() {
 
   REFUSED(saxpy(0), -1, "saxpy: the grid ceil_div(count, 32) x 1 x 1: less than one CTA, with count = 0");
   const uint32_t none[3] = {1, 0, 1};
-  REFUSED(saxpy(1, none), -1, "kernel 'saxpy': the grid has 0 CTAs along y, and may have 1 to 65535");
+  REFUSED(saxpy(1, none), -1, "kernel 'saxpy': the grid has 0 CTAs along y, but must have 1 to 65535");
   mock.launch = Status::launch_out_of_resources;
   REFUSED(saxpy(1), 701, "saxpy: cuLaunchKernelEx of saxpy failed: CUDA_ERROR_OF_MOCK (701)");
   mock.launch = Status::not_initialized;
@@ -148,7 +148,7 @@ void tensor_maps() {
         mock.attributes[0].value.cluster_dim.x == 2 && mock.attributes[0].value.cluster_dim.z == 1);
   const uint32_t grid[3] = {3, 1, 1};
   REFUSED(add(whole(), grid), -1,
-          "kernel 'add_multicast': 3 CTAs along x are no multiple of the cluster's 2");
+          "kernel 'add_multicast': 3 CTAs along x are not a multiple of the cluster's 2");
   auto with = [](auto change) {
     add_multicast_L_tensor l = whole();
     change(l);

@@ -71,7 +71,7 @@ int main(void) {
   fails(cuModuleLoadData(&module,
                          "\x7f"
                          "ELF, as a cubin begins"),
-        209, "export the kernel by --with-ptx or --ptx");
+        209, "export the kernel with --with-ptx or --ptx");
   fails(saxpy_launch((float*)(uintptr_t)x, (float*)(uintptr_t)y, 1, COUNT + 1, NULL, stream), 719,
         "out of bounds");
   must(strstr(saxpy_error(), "CUDA_ERROR_LAUNCH_FAILED (719): ") && strstr(saxpy_error(), "out of bounds"),

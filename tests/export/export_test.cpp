@@ -146,7 +146,7 @@ TEST_CASE("one program takes the cubin on a GPU, and the PTX next to it on the e
   w.link(kC, "saxpy_main.c", "saxpy.o");
   CHECK(contains(w.launched(seed()),
                  "saxpy: cuLibraryLoadData of saxpy failed: CUDA_ERROR_NO_BINARY_FOR_GPU (209): the emulator "
-                 "runs PTX text, and this is a cubin: export the kernel by --with-ptx or --ptx"));
+                 "runs PTX text, but this is a cubin: export the kernel with --with-ptx or --ptx"));
   CHECK(w.exported("saxpy --ptx --with-ptx").code == 2);
 }
 
@@ -233,7 +233,7 @@ TEST_CASE("an attention uses the tile of the nearest shape, and none of these ne
   CHECK(contains(w.exported("attention --packed yes --ptx --shapes 512x512x4x1"), "leave out --shapes"));
   CHECK(contains(w.exported("attention --heads_in_rows 4 --ptx --shapes 1x512x4x1"), "leave out --shapes"));
   CHECK(contains(w.exported("attention --ptx --shapes 512x512x4"),
-                 "'512x512x4' has 3 numbers, and a shape of this kernel has 4"));
+                 "'512x512x4' has 3 numbers, but a shape of this kernel has 4"));
   CHECK(contains(w.exported("attention --ptx --shapes ,"),
                  "write QUERIESxKEYSxHEADSxBATCHES,QUERIESxKEYSxHEADSxBATCHES,..."));
 }
@@ -294,28 +294,27 @@ TEST_CASE("kernels that cannot be exported are refused") {
     CHECK(ran.code == 2);
     CHECK(contains(ran, text));
   };
-  refused("saxpy --name 2x", "'2x' is not a name for a function in C");
-  refused("saxpy --name int", "'int' is not a name for a function in C");
+  refused("saxpy --name 2x", "'2x' must be a name that is valid for a C function");
+  refused("saxpy --name int", "'int' must be a name that is valid for a C function");
   refused("saxpy --config \"threads=64\" --config \"threads=32\"", "configuration 1 has no condition");
   refused("saxpy --config \"threads=64 if count < 9\"",
           "the last configuration has the condition 'count < 9'");
   refused("saxpy --config \"threads=64 if m < 9\" --config \"threads=32\"",
           "condition 1 = 'm < 9', column 1: there is no 'm'; the names are count, multiprocessors");
-  refused("saxpy --config \"threads 64\"", "'threads' is not FIELD=VALUE");
+  refused("saxpy --config \"threads 64\"", "'threads' must be FIELD=VALUE");
   refused("saxpy --config \"threads=few\"", "field threads = few: it must be a number");
   refused("saxpy --config \"thread=1\"", "no field is named 'thread'; the fields are m, n, threads");
   refused("saxpy --config \"threads=64 if \"", "there is no condition after 'if'");
   refused("gemm --bm 64 --consumers 1 --config \"split_last=4 if M > 64\" --config \"split_last=1\"",
-          "the configurations 1 and 2 have different parameters, and one launch function serves all: number "
-          "7 is a "
-          "pointer to f32 'workspace' and nothing");
-  refused("gemm --config \"a=f64\"", "field a = f64: it is one of bf16, f16");
-  refused("gemm --shapes 128x128", "'128x128' has 2 numbers, and a shape of this kernel has 3");
-  refused("gemm --shapes 128x0x128", "'0' in '128x0x128' is not a number from 1");
+          "the configurations 1 and 2 have different parameters, but one launch function serves all: "
+          "parameter 7 is a pointer to f32 'workspace' and nothing");
+  refused("gemm --config \"a=f64\"", "field a = f64: it must be one of bf16, f16");
+  refused("gemm --shapes 128x128", "'128x128' has 2 numbers, but a shape of this kernel has 3");
+  refused("gemm --shapes 128x0x128", "'0' in '128x0x128' must be a number from 1");
   refused("gemm --shapes ,", "',' has no shape before a comma");
   refused("gemm --split_last 4 --shapes 512x512x512",
-          "--split_last 4: --shapes chooses this field, and for 512x512x512 its value is 1: leave one of the "
-          "two options out");
+          "--split_last 4: --shapes chooses this field, and for 512x512x512 its value is 1: pass only one of "
+          "the two options");
   CHECK(w.exported("saxpy --shapes 1x2x3").code == 2);
   CHECK(w.exported("gemm --shapes 1x2x3 --config bm=64").code == 2);
   CHECK(w.exported("saxpy --name right --ptx --config \"if count < 9\" --config threads=64").code == 0);
@@ -329,9 +328,9 @@ TEST_CASE(
   const std::string header = text_of(w.path("gemm.h"));
   for (const char* said :
        {"void* data; /* e4m3 on the device, at a multiple of 16 B */", "{C, R} for R rows of C",
-        "a multiple of 16, no less than shape[0] * 1.", "only if shape[0] is a multiple of 16. */",
-        "a multiple of 16, no less than shape[0] * 2.", "only if shape[0] is a multiple of 8. */",
-        "shapes have to agree with each other"})
+        "a multiple of 16, and at least shape[0] * 1.", "only if shape[0] is a multiple of 16. */",
+        "a multiple of 16, and at least shape[0] * 2.", "only if shape[0] is a multiple of 8. */",
+        "shapes must agree with each other"})
     CHECK_MESSAGE(header.find(said) != std::string::npos, said);
   CHECK(contains(
       good(w.exported("gemm --ptx --shapes 512x512x255,512x500x256")),

@@ -278,8 +278,8 @@ TEST_CASE("what TMA does not take is copied once, and said") {
 }
 
 TEST_CASE("wrong subscripts and extents are named") {
-  CHECK_ERROR(of("mk", {1, 1}, {}, {}), "it must have the form 'mk,nk->mn'");
-  CHECK_ERROR(of("mk,nk", {1, 1}, {1, 1}, {}), "it must have the form 'mk,nk->mn'");
+  CHECK_ERROR(of("mk", {1, 1}, {}, {}), "must have the form 'mk,nk->mn'");
+  CHECK_ERROR(of("mk,nk", {1, 1}, {1, 1}, {}), "must have the form 'mk,nk->mn'");
   CHECK_ERROR(of("mk,nk,k->mn", {1, 1}, {1, 1}, {1, 1}), "',' of B; a mode must be a letter");
   CHECK_ERROR(of("m.k,nk->mn", {1, 1}, {1, 1}, {1, 1}), "'.' of A; a mode must be a letter");
   CHECK_ERROR(of("mk,nk->mn", {2, 3, 4}, {2, 3}, {2, 2}),

@@ -77,8 +77,8 @@ TEST_CASE("emulator: gemm with clusters and its mutants") {
                set_operand(2, 100),
                {Fault::deadlock}},
               {"stages are always handed back late", counted, 2, set_operand(2, -100), too_many},
-              {"a stage more is handed back late", counted, 2, add_to(2, -1), too_many},
-              {"a stage less is handed back late", counted, 2, add_to(2, 1), {Fault::deadlock}}});
+              {"one stage too many is handed back late", counted, 2, add_to(2, -1), too_many},
+              {"one stage too few is handed back late", counted, 2, add_to(2, 1), {Fault::deadlock}}});
 }
 
 // The CTA with the first part of the last tile sums all parts. The other CTAs signal it with marks in global
@@ -143,7 +143,7 @@ TEST_CASE("emulator: sums over CTAs of a cluster that share loads and their muta
                          0,
                          becomes("mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64"),
                          {}},
-                        {"the others are not notified", tell, 0, drop, {}},
+                        {"the other CTAs are not notified", tell, 0, drop, {}},
                         {"the first CTA's part instead of another's", place, 3, rank_zero, {}},
                         {"a part is added twice", place, 4, rank_zero, {}},
                         {"the columns of the neighbour", "min.u32", 2, set_operand(2, 8), {}},
@@ -168,7 +168,7 @@ TEST_CASE("emulator: gemm of rows in groups and its mutants") {
       {"a group's last row is left out", word, 6, more(-1), {}},
       {"a group is stored from the row before its first", word, 0, more(-1), {}},
       {"a group is stored from its second row", word, 0, more(1), {}},
-      {"a group begins where the one before it does", "max.s32", 1, becomes("min.s32"), {}},
+      {"a group begins where the previous one begins", "max.s32", 1, becomes("min.s32"), {}},
   };
   check_wrong(subject, mutants);
 }
@@ -187,7 +187,7 @@ TEST_CASE("emulator: gemm of gathered rows and its mutants") {
                                  {"sms", 3}});
   const char *const copy = "cp.async.cg.shared::cta.global", *const last = "min.u32",
                     *const arrival = "cp.async.mbarrier.arrive.noinc.shared::cta.b64";
-  check_wrong(subject, {{"a row is that of its neighbour's number", last, 3, take_neighbour, {}},
+  check_wrong(subject, {{"a row is taken by its neighbour's number", last, 3, take_neighbour, {}},
                         {"rows that A does not have are not zeros", copy, 1, set_operand(3, 16), {}},
                         {"half of a piece is copied", copy, 0, set_operand(3, 8), {}},
                         {"copies arrive in addition to what is counted",
@@ -237,7 +237,7 @@ TEST_CASE("emulator: gemm of scattered rows and its mutants") {
   check_wrong(subject,
               {{"a group's tail is written over its neighbour", "redux.sync.max.u32", 6, more(1), {}},
                {"a group's last row is left out", "redux.sync.max.u32", 6, more(-1), {}},
-               {"a row goes where its neighbour should", "min.u32", 11, take_neighbour, {}},
+               {"a row is stored where its neighbour belongs", "min.u32", 11, take_neighbour, {}},
                {"a weight is that of the next row", "ld.global.b32", 2, add_to(1, 4), {}}});
 }
 
@@ -304,7 +304,7 @@ TEST_CASE("emulator: gemm with scales of blocks and its mutants") {
   check_wrong(subject,
               {{"scales of B are those of another 128 columns", "shr.u32", 6, set_operand(2, 6), {}},
                {"scales of B are those of the first blocks of k", "and.b32", 1, set_operand(2, 0), {}},
-               {"the last stage uses the scale of the one before", "and.b32", 5, set_operand(2, 0), {}},
+               {"the last stage uses the scale of the previous one", "and.b32", 5, set_operand(2, 0), {}},
                {"rows use the scales of others", "shr.u32", 8, set_operand(2, 2), {}}});
 }
 
@@ -327,7 +327,7 @@ TEST_CASE("emulator: gemm with packed weights and its mutants") {
                {"a zero is that of the next group", zero, 0, add_to(1, 128), {}},
                {"a zero is that of the next row", zero, 1, add_to(1, 2), {}},
                {"nibbles are in another order", "shr.u32", 10, set_operand(2, 8), {}},
-               {"a part uses the weights of the one before", words, 1, add_to(1, -2048), {}},
+               {"a part uses the weights of the previous one", words, 1, add_to(1, -2048), {}},
                {"blocks are those of other columns", "min.u32", 1, take_neighbour, {}},
                {"sums of a group are read while they are added", "wgmma.wait_group", 0, add_to(0, 1), {}}});
 }

@@ -198,8 +198,8 @@ TEST_CASE("boxes of k that wgmma cannot read, or that do not go with the rest, a
   };
   CHECK_NOTHROW(build(16, 2, false)());
   CHECK_ERROR(build(8, 2, false)(),
-              "gemm: a box of 8 bf16 along the first of 2 modes of k; it must be 32 or 64 B");
-  CHECK_ERROR(build(16, 1, false)(), "gemm: a box of 16 bf16 along the first of 1 modes of k");
+              "gemm: a box has 8 bf16 along the first of 2 modes of k, but must have 32 or 64 B");
+  CHECK_ERROR(build(16, 1, false)(), "gemm: a box has 16 bf16 along the first of 1 modes of k");
   CHECK_ERROR(build(16, 2, true)(),
               "gemm: boxes along two modes of k cannot be used with windows, groups, gathered rows");
 }

@@ -308,12 +308,12 @@ TEST_CASE("parts of one larger matrix, side by side") {
   for (size_t i = 0; i < both.size(); ++i) wrong += (both[i] == 0x4240) != (i % columns < 104);
   CHECK(wrong == 0);
   p.d.batch_stride = 39;
-  CHECK_ERROR(matmul()(p), "a batch stride of 39 elements for rows of 40");
+  CHECK_ERROR(matmul()(p), "the batch stride is 39 elements, but must be at least the 40 of a row");
   p.m = 49;
   p.d.batch_stride = 88;  // 88 + 40 columns are the whole row
   CHECK(error_of([&] { matmul()(p); }) == "");
   p.d.batch_stride = 90;
-  CHECK_ERROR(matmul()(p), "makes 49 rows of 40 in 2 batches overlap");
+  CHECK_ERROR(matmul()(p), "49 rows of 40 in 2 batches overlap");
 }
 
 TEST_CASE("refused calls, and similar calls that are accepted") {
@@ -334,14 +334,15 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
       {"matmul: m = -1; sizes must be 0 to 2^31 - 4096", [](auto& p) { p.m = -1; }},
       {"matmul: n = 4294967296; sizes must be 0 to 2^31 - 4096", [](auto& p) { p.n = int64_t{1} << 32; }},
       {"matmul: batches = -2", [](auto& p) { p.batches = -2; }},
-      {"matmul: A of bf16: a row stride of 31 elements for rows of 32", [](auto& p) { p.a.stride = 31; }},
-      {"a row stride of 549755813888 elements, 2 B each; a tensor map holds less than 2^40 B",
+      {"matmul: A of bf16: the row stride is 31 elements, but must be at least the 32 of a row",
+       [](auto& p) { p.a.stride = 31; }},
+      {"the row stride is 549755813888 elements of 2 B, but a tensor map supports less than 2^40 B",
        [](auto& p) { p.a.stride = int64_t{1} << 39; }},
-      {"a row stride of 9223372036854775807 elements", [](auto& p) { p.a.stride = INT64_MAX; }},
+      {"the row stride is 9223372036854775807 elements", [](auto& p) { p.a.stride = INT64_MAX; }},
       {"matmul: B of bf16: 24 x 32 elements with a row stride of 33, 1 batches",
        [](auto& p) { p.b.stride = 33; }},
-      {"take 1536 B, and the memory has 1535 B", [](auto& p) { p.b.memory.bytes -= 1; }},
-      {"is not a multiple of an element's 2 B", [](auto& p) { p.a.memory.address += 1; }},
+      {"need 1536 B, but the memory has 1535 B", [](auto& p) { p.b.memory.bytes -= 1; }},
+      {"must be a multiple of the 2 B of an element", [](auto& p) { p.a.memory.address += 1; }},
       {"matmul: D of bf16: the address", [](auto& p) { p.d.memory.address -= 1; }},
       {"matmul: C of f32: it must be bf16 if D is bf16", [](auto& p) { p.c.type = DType::f32; }},
       {"matmul: C of bf16: 16 rows in all batches and a stride of 4294967296 elements",
@@ -349,14 +350,14 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
          p.c.stride = int64_t{1} << 32;
          p.c.memory.bytes = size_t{1} << 40;
        }},
-      {"matmul: bias of 47 B", [](auto& p) { p.bias.bytes -= 1; }},
-      {"matmul: bias of 48 B", [](auto& p) { p.bias.address += 1; }},
+      {"matmul: bias has 47 B", [](auto& p) { p.bias.bytes -= 1; }},
+      {"matmul: bias has 48 B", [](auto& p) { p.bias.address += 1; }},
       {"matmul: D overlaps B, which is read while D is written", [](auto& p) { p.d.memory = p.b.memory; }},
       {"matmul: D overlaps bias",
        [](auto& p) { p.bias = {.address = p.d.memory.address + 16, .bytes = 48}; }},
       {"matmul: D overlaps a part of C, but is not C itself",
        [](auto& p) { p.d.memory = {.address = p.c.memory.address - 16, .bytes = p.c.memory.bytes}; }},
-      {"A of f32; it must be f16, bf16, tf32, e4m3, e5m2, s8 or u8",
+      {"A is f32, but must be f16, bf16, tf32, e4m3, e5m2, s8 or u8",
        [](auto& p) {
          p.a.type = DType::f32;
          p.a.memory.bytes = 1 << 20;
@@ -383,7 +384,7 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
   p.m = 0;  // nothing is computed, but the types must still be valid for a product
   CHECK(error_of([&] { matmul()(p); }) == "");
   p.a.type = DType::f64;
-  CHECK_ERROR(matmul()(p), "A of f64");
+  CHECK_ERROR(matmul()(p), "A is f64");
   const unsigned line = __LINE__ + 1;
   CHECK_ERROR(matmul()(p), fmt::format("matmul_test.cpp:{}", line));
   p = good;
@@ -503,7 +504,7 @@ TEST_CASE("a known product accepts other matrices and scalars, and is checked wh
   q = p, q.a.memory.address += 2;
   CHECK_ERROR(matmul()(q), "this call needs a workspace");
   q = p, q.bias.address += 1;
-  CHECK_ERROR(matmul()(q), "matmul: bias of");
+  CHECK_ERROR(matmul()(q), "matmul: bias has");
 }
 
 TEST_CASE("a product with every operand is known like a plain one, and uses those of each call") {
@@ -709,9 +710,9 @@ TEST_CASE("rows of A are those that an index names, in any order and number") {
   const MatmulArguments p = trial.arguments();
   MatmulArguments q = p;
   q.a_rows.bytes -= 4;
-  CHECK_ERROR(matmul()(q), "matmul: a_rows of");
+  CHECK_ERROR(matmul()(q), "matmul: a_rows has");
   q = p, q.a_rows.address += 2;
-  CHECK_ERROR(matmul()(q), "matmul: a_rows of");
+  CHECK_ERROR(matmul()(q), "matmul: a_rows has");
   q = p, q.rows_of_a = 31;
   CHECK_ERROR(matmul()(q), "matmul: A of bf16");
   q = p, q.rows_of_a = -1;
@@ -750,7 +751,7 @@ TEST_CASE("an index selects rows of D, and others do not change") {
   const MatmulArguments p = trial.arguments();
   MatmulArguments q = p;
   q.d_rows.bytes -= 4;
-  CHECK_ERROR(matmul()(q), "matmul: d_rows of");
+  CHECK_ERROR(matmul()(q), "matmul: d_rows has");
   q = p, q.rows_of_d += 1;
   CHECK_ERROR(matmul()(q), "matmul: D of bf16");
   q = p, q.d_rows = {};
@@ -786,7 +787,7 @@ TEST_CASE("groups with equal room have the numbers of rows that are in memory") 
   const MatmulArguments p = trial.arguments();
   MatmulArguments q = p;
   q.group_counts.bytes -= 4;
-  CHECK_ERROR(matmul()(q), "matmul: group_counts of");
+  CHECK_ERROR(matmul()(q), "matmul: group_counts has");
   q = p, q.n = 71;
   CHECK_ERROR(matmul()(q), "matmul: D of bf16, with group_counts");
   q = p, q.m = 39;
@@ -828,9 +829,9 @@ TEST_CASE("each group has the matrix of B that an address in memory names") {
   const MatmulArguments p = trial.arguments();
   MatmulArguments q = p;
   q.b_addresses.bytes -= 8;
-  CHECK_ERROR(matmul()(q), "matmul: b_addresses of");
+  CHECK_ERROR(matmul()(q), "matmul: b_addresses has");
   q = p, q.b_addresses.address += 4;
-  CHECK_ERROR(matmul()(q), "matmul: b_addresses of");
+  CHECK_ERROR(matmul()(q), "matmul: b_addresses has");
   q = p, q.group_ends = {}, q.batches = 1;
   CHECK_ERROR(matmul()(q), "gemm: b_addresses needs groups of rows");
   q = p, q.b.memory.address += 2;
@@ -888,7 +889,7 @@ TEST_CASE("rows are added to those of D that an index names, to one any number o
   const MatmulArguments p = trial.arguments();
   MatmulArguments q = p;
   q.add_to_rows.bytes -= 4;
-  CHECK_ERROR(matmul()(q), "matmul: add_to_rows of");
+  CHECK_ERROR(matmul()(q), "matmul: add_to_rows has");
   q = p, q.add_to_rows = {};
   CHECK_ERROR(matmul()(q), "matmul: rows_of_d = 22 needs d_rows");
   q = p, q.n = 71;
@@ -1003,10 +1004,10 @@ TEST_CASE("a workspace that is too small, or missing, or not aligned, is refused
   CHECK_ERROR(matmul()(trial.arguments()),
               fmt::format("matmul: this call needs a workspace of {} B at a multiple of 16", bytes));
   p.workspace.bytes -= 1;
-  CHECK_ERROR(matmul()(p), fmt::format("and is given {} B at", bytes - 1));
+  CHECK_ERROR(matmul()(p), fmt::format("but {} B at", bytes - 1));
   p.workspace.bytes += 1;
   p.workspace.address += 8;
-  CHECK_ERROR(matmul()(p), fmt::format("is given {} B at {:#x}", bytes, p.workspace.address));
+  CHECK_ERROR(matmul()(p), fmt::format("but {} B at {:#x} were given", bytes, p.workspace.address));
   p.workspace.address = 0;
   CHECK_ERROR(matmul()(p), "B at 0x0");
 }
@@ -1279,7 +1280,7 @@ TEST_CASE("an epilogue of the user's own, after alpha in memory, scales of rows 
     }) == "");
   }
   p.row_scales.bytes -= 4;
-  CHECK_ERROR(product(p), "matmul: row_scales of 556 B at");
+  CHECK_ERROR(product(p), "matmul: row_scales has 556 B at");
 }
 
 TEST_CASE("an epilogue of the user's own that adds to D meets each element once, whatever the tile") {
@@ -1594,7 +1595,7 @@ TEST_CASE("a file of tuned tiles that is damaged or cannot be written is one war
   CHECK(trial.wrong(trial.run(product)) == "");
   CHECK(tuner.clock.calls == 1);
   REQUIRE(tuner.warnings.lines().size() == 1);
-  CHECK(tuner.warnings.lines()[0].find("line 1 is not understood and is skipped: 'no line'") !=
+  CHECK(tuner.warnings.lines()[0].find("line 1 cannot be parsed and is skipped: 'no line'") !=
         std::string::npos);
   // The added line is the last one, and therefore counts.
   Matmul later(tuner.clock, tuner.options(damaged, true));

@@ -112,8 +112,8 @@ TEST_CASE("numbers outside of a type are not packed") {
         }).starts_with("packed weights: weight 3 of column 0 is NaN"));
   CHECK(said(int4, [](Plain& x) {
           x.scales.pop_back();
-        }).starts_with("packed weights: 7 B of scales; there must be 8"));
-  CHECK(said(int4, same, 1).starts_with("packed weights: 320 B of weights; there must be 160"));
+        }).starts_with("packed weights: they have 7 B of scales, but must have 8"));
+  CHECK(said(int4, same, 1).starts_with("packed weights: they have 320 B of weights, but must have 160"));
   CHECK(said(int4, same, -1).starts_with("packed weights: n = -1"));
   CHECK(error_of([] {
           (void)kernels::packed_bytes({WeightType::int4, 48, DType::f32}, 8, 8);

@@ -189,7 +189,7 @@ TEST_CASE("products in expressions are calls of mma") {
     Accumulator acc(64, 32);
     wgmma_group([&] { acc += a[0] * a[0]; });
   });
-  CHECK(contains(problem, "mma: D 64x32 += A 64x64 B 64x64: the shapes do not fit"));
+  CHECK(contains(problem, "mma: the shapes do not match in D 64x32 += A 64x64 B 64x64"));
   CHECK(contains(problem, fmt::format("builder_test.cpp:{}", __LINE__ - 3)));
 }
 

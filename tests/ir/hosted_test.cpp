@@ -317,21 +317,21 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
   };
   const std::vector<Mistake> mistakes = {
       {"a value of another type", [](Subject& s) { s.in(s.kernel, [&](Kernel&) { (void)f32(s.n); }); },
-       "f32: the llvm::Value is u32"},
+       "f32: the type of the llvm::Value is u32"},
       {"an address of another space", [](Subject& s) { s.in(s.kernel, [&](Kernel&) { (void)smem(s.out); }); },
-       "smem: the llvm::Value is gmem"},
+       "smem: the type of the llvm::Value is gmem"},
       {"a null pointer",
        [](Subject& s) { s.in(s.kernel, [&](Kernel&) { (void)u32(static_cast<llvm::Value*>(nullptr)); }); },
-       "u32: a null pointer is not a value"},
+       "u32: the llvm::Value is a null pointer"},
       {"a value of another function",
        [](Subject& s) { s.in(s.kernel, [&](Kernel&) { (void)(u32(s.device->getArg(0)) + 1); }); },
-       "kernel: a value of another kernel is used"},
+       "kernel: the value belongs to another kernel"},
       {"a value of another context",
        [](Subject& s) {
          HostModule stranger;
          s.in(s.kernel, [&](Kernel&) { (void)(u32(stranger.kernel->getArg(1)) + 1); });
        },
-       "kernel: a value of another kernel is used"},
+       "kernel: the value belongs to another kernel"},
       {"an IRBuilder in another function",
        [](Subject& s) {
          Kernel k(*s.kernel);
@@ -373,21 +373,20 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
          s.module.setTargetTriple(llvm::Triple("x86_64-linux"));
          Kernel k(*s.kernel);
        },
-       "its module's target triple is x86_64-linux, which is not nvptx64's"},
+       "the target triple of its module is x86_64-linux, but must be nvptx64's"},
       {"two Kernels on one function",
        [](Subject& s) {
          Kernel k(*s.kernel);
          Kernel second(*s.kernel);
        },
-       "kernel: the function already has a Kernel, and can have only one; call the insert_at() of that "
-       "Kernel"},
+       "kernel: the function already has a Kernel, and can have only one; call insert_at() of that Kernel"},
       {"use outside of insert_at()",
        [](Subject& s) {
          Kernel k(*s.kernel);
          k.threads(64);
        },
-       "kernel: used outside of its insert_at(), which determines where in the front end's function the code "
-       "goes"},
+       "kernel: it is used outside of its insert_at(), which determines where in the front end's function "
+       "the code goes"},
       {"an instruction outside of insert_at()",
        [](Subject& s) {
          Kernel k(*s.kernel);
@@ -396,7 +395,7 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
        "no kernel is being built on this thread"},
       {"insert_at() inside insert_at()",
        [](Subject& s) { s.in(s.kernel, [&](Kernel& k) { k.insert_at(s.ir, [] {}); }); },
-       "insert_at: inside insert_at() of kernel"},
+       "insert_at: it cannot be called inside insert_at() of kernel"},
       {"insert_at() of a kernel of the library's own",
        [](Subject& s) {
          Kernel k("own");
@@ -470,7 +469,7 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
        "shared memory: 'device' is a device function"},
       {"accumulators in a device function",
        [](Subject& s) { s.in(s.device, [](Kernel&) { Accumulator acc(64, 64); }); },
-       "named registers: 'device' is a device function, where they would be declared twice if it is inlined "
+       "named registers: 'device' is a device function. If it is inlined twice, they would be declared "
        "twice"},
       {"roles in a device function",
        [](Subject& s) { s.in(s.device, [](Kernel& k) { k.warpgroups(1, 0, [](u32) {}); }); },
@@ -492,7 +491,7 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
        },
        "kernel: its module belongs to the front end; compile the module with generate_ptx(module) of "
        "ptxbuilder/llvm.h"},
-      {"an exception out of the body",
+      {"an exception from the body",
        [](Subject& s) {
          Kernel k(*s.kernel);
          try {
@@ -501,7 +500,7 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
          }
          k.insert_at(s.ir, [] {});
        },
-       "kernel: left unfinished by an exception out of the body of this if_: their own"},
+       "kernel: an exception from the body of this if_ left it unfinished: their own"},
   };
   for (const Mistake& m : mistakes) {
     std::string what = m.what;

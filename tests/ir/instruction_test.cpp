@@ -126,12 +126,12 @@ TEST_CASE("setmaxnreg works on each target that has it") {
   }
 }
 
-TEST_CASE("a null pointer is not a value") {
+TEST_CASE("the llvm::Value is a null pointer") {
   Kernel k("k");
   const std::array<Argument, 1> nothing = {Value(nullptr)};
   CHECK(contains(
       error_of([&] { k.builder().emit(isa::rows_def::nanosleep, nothing, std::nullopt, Where::here()); }),
-      "a null pointer is used as a value"));
+      "a null pointer was given as a value"));
 }
 
 }  // namespace ptxbuilder::test::instruction_test

@@ -293,7 +293,7 @@ TEST_CASE("mistakes at the interface name the row, the operand and what to do, a
        rows::fence_mbarrier_init,
        {},
        nullptr,
-       "fence_mbarrier_init: needs sm_90, but the function's target-cpu is sm_80"},
+       "fence_mbarrier_init: it needs sm_90, but the function's target-cpu is sm_80"},
   };
   for (const Mistake& m : mistakes) {
     std::string what = m.what;

@@ -401,21 +401,21 @@ TEST_CASE("a kernel's name, target, launch and parameters") {
          done(k);
        }},
       {"no threads",
-       {"a CTA has 1 to 1024, not 0"},
+       {"a CTA must have 1 to 1024 threads, not 0"},
        [](bool bad) {
          Kernel k("k");
          HERE k.threads(bad ? 0 : 1);
          done(k);
        }},
       {"too many threads",
-       {"a CTA has 1 to 1024, not 1025"},
+       {"a CTA must have 1 to 1024 threads, not 1025"},
        [](bool bad) {
          Kernel k("k");
          HERE k.threads(bad ? 1025 : 1024);
          done(k);
        }},
       {"too large a cluster",
-       {"cluster: 4 x 5 x 1 CTAs; a cluster has 1 to 16"},
+       {"cluster: 4 x 5 x 1 CTAs were requested, but a cluster must have 1 to 16"},
        [](bool bad) {
          Kernel k("k");
          HERE k.cluster(4, bad ? 5 : 4);
@@ -461,7 +461,7 @@ TEST_CASE("a kernel's name, target, launch and parameters") {
          done(k);
        }},
       {"fields in another order than the members",
-       {"params: the field 'y' is not where its member is"},
+       {"params: the field 'y' is not at the offset of its member"},
        [](bool bad) {
          Kernel k("k");
          if (bad) {
@@ -472,7 +472,7 @@ TEST_CASE("a kernel's name, target, launch and parameters") {
          done(k);
        }},
       {"parameters after the first instruction",
-       {"k: parameters are declared once, before the first instruction"},
+       {"k: parameters must be declared once, before the first instruction"},
        [](bool bad) {
          Kernel k("k");
          if (bad) sync_threads();
@@ -480,7 +480,7 @@ TEST_CASE("a kernel's name, target, launch and parameters") {
          done(k);
        }},
       {"parameters declared twice",
-       {"k: parameters are declared once"},
+       {"k: parameters must be declared once"},
        [](bool bad) {
          Kernel k("k");
          if (bad) k.params<u32>("x");
@@ -488,30 +488,30 @@ TEST_CASE("a kernel's name, target, launch and parameters") {
          done(k);
        }},
       {"a kernel that is finished",
-       {"k: used after it was finished"},
+       {"k: it is used after it was finished"},
        [](bool bad) {
          Kernel k("k");
          if (bad) done(k);
          HERE k.threads(32);
        }},
       {"a kernel next to the one being built",
-       {"first: not the kernel that is being built on this thread, which is second, begun at "
+       {"first: this is not the kernel that is being built on this thread: that is second, begun at "
         "misuse_test.cpp:",
-        "finish or destroy that one first"},
+        "finish or destroy it first"},
        [](bool bad) {
          Kernel first("first");
          Kernel second("second");
          HERE(bad ? first : second).threads(32);
        }},
       {"a kernel that was moved from",
-       {"kernel: used after it was moved from"},
+       {"kernel: it is used after it was moved from"},
        [](bool bad) {
          Kernel k("k");
          Kernel other = std::move(k);
          HERE(bad ? k : other).threads(32);
        }},
       {"the name of a kernel that was moved from",
-       {"kernel: used after it was moved from"},
+       {"kernel: it is used after it was moved from"},
        [](bool bad) {
          Kernel k("k");
          Kernel other = std::move(k);
@@ -519,7 +519,7 @@ TEST_CASE("a kernel's name, target, launch and parameters") {
          CHECK(name == "k");
        }},
       {"parameters of a kernel that was moved from",
-       {"kernel: used after it was moved from"},
+       {"kernel: it is used after it was moved from"},
        [](bool bad) {
          Kernel k("k");
          Kernel other = std::move(k);
@@ -531,7 +531,7 @@ TEST_CASE("a kernel's name, target, launch and parameters") {
 TEST_CASE("exceptions out of the author's bodies") {
   check_cases({
       {"out of a branch",
-       {"k: left unfinished by an exception out of the body of this if_: the author's"},
+       {"k: an exception from the body of this if_ left it unfinished: the author's"},
        [](bool bad) {
          Kernel k("k");
          try {
@@ -541,7 +541,8 @@ TEST_CASE("exceptions out of the author's bodies") {
          done(k);
        }},
       {"out of the other branch",
-       {"k: left unfinished by an exception out of the body of this if_: it is not a std::exception"},
+       {"k: an exception from the body of this if_ left it unfinished: the exception is not a "
+        "std::exception"},
        [](bool bad) {
          Kernel k("k");
          try {
@@ -556,7 +557,7 @@ TEST_CASE("exceptions out of the author's bodies") {
          done(k);
        }},
       {"out of a loop in a branch: the innermost is named",
-       {"k: left unfinished by an exception out of the body of this for_: the author's"},
+       {"k: an exception from the body of this for_ left it unfinished: the author's"},
        [](bool bad) {
          Kernel k("k");
          try {
@@ -566,7 +567,7 @@ TEST_CASE("exceptions out of the author's bodies") {
          done(k);
        }},
       {"out of a condition",
-       {"k: left unfinished by an exception out of the body of this while_: the author's"},
+       {"k: an exception from the body of this while_ left it unfinished: the author's"},
        [](bool bad) {
          Kernel k("k");
          auto condition = [&] {
@@ -580,7 +581,7 @@ TEST_CASE("exceptions out of the author's bodies") {
          done(k);
        }},
       {"and then an instruction",
-       {"k: left unfinished by an exception out of the body of this while_: the author's"},
+       {"k: an exception from the body of this while_ left it unfinished: the author's"},
        [](bool bad) {
          Kernel k("k");
          try {
@@ -658,7 +659,7 @@ TEST_CASE("values and control flow") {
          HERE tid_x();
        }},
       {"a negative constant",
-       {"the constant -1 does not fit u32"},
+       {"the constant -1 does not fit in u32"},
        [](bool bad) {
          Kernel k("k");
          HERE u32 x = bad ? -1 : 1;
@@ -666,7 +667,7 @@ TEST_CASE("values and control flow") {
          done(k);
        }},
       {"a constant too large",
-       {"the constant 4294967296 does not fit u32"},
+       {"the constant 4294967296 does not fit in u32"},
        [](bool bad) {
          Kernel k("k");
          HERE u32 x = (int64_t{1} << 32) - !bad;
@@ -674,7 +675,7 @@ TEST_CASE("values and control flow") {
          done(k);
        }},
       {"a constant too large for the largest type",
-       {"the constant 9223372036854775808 does not fit s64"},
+       {"the constant 9223372036854775808 does not fit in s64"},
        [](bool bad) {
          Kernel k("k");
          HERE s64 x = (uint64_t{1} << 63) - !bad;
@@ -682,7 +683,7 @@ TEST_CASE("values and control flow") {
          done(k);
        }},
       {"a constant too small",
-       {"the constant -32769 does not fit s16"},
+       {"the constant -32769 does not fit in s16"},
        [](bool bad) {
          Kernel k("k");
          HERE s16 x = -32768 - bad;
@@ -707,7 +708,7 @@ TEST_CASE("values and control flow") {
          done(k);
        }},
       {"a shift by the width",
-       {"a shift by 32 of a 32-bit value"},
+       {"the shift by 32 must be by less than the 32 bits of the value"},
        [](bool bad) {
          Kernel k("k");
          HERE u32 x = tid_x() << (bad ? 32 : 31);
@@ -723,7 +724,7 @@ TEST_CASE("values and control flow") {
          done(k);
        }},
       {"a negative index",
-       {"the constant -1 does not fit u32"},
+       {"the constant -1 does not fit in u32"},
        [](bool bad) {
          Kernel k("k");
          auto [x] = k.params<gptr<f32>>("x");
@@ -731,7 +732,7 @@ TEST_CASE("values and control flow") {
          done(k);
        }},
       {"a value of another kernel in arithmetic",
-       {"second: a value of another kernel is used"},
+       {"second: the value belongs to another kernel"},
        [](bool bad) {
          Kernel first("first");
          u32 a = tid_x();
@@ -741,7 +742,7 @@ TEST_CASE("values and control flow") {
          done(second);
        }},
       {"a value of another kernel in a store",
-       {"second: a value of another kernel is used"},
+       {"second: the value belongs to another kernel"},
        [](bool bad) {
          Kernel first("first");
          u32 a = tid_x();
@@ -752,7 +753,7 @@ TEST_CASE("values and control flow") {
          done(second);
        }},
       {"a value of another kernel as a condition",
-       {"second: a value of another kernel is used"},
+       {"second: the value belongs to another kernel"},
        [](bool bad) {
          Kernel first("first");
          pred a = tid_x() == 0;
@@ -762,7 +763,7 @@ TEST_CASE("values and control flow") {
          done(second);
        }},
       {"a value of another kernel as a guard",
-       {"second: a value of another kernel is used"},
+       {"second: the value belongs to another kernel"},
        [](bool bad) {
          Kernel first("first");
          pred a = tid_x() == 0;
@@ -783,7 +784,7 @@ TEST_CASE("values and control flow") {
          done(k);
        }},
       {"a loop whose step is 0",
-       {"for_: a step of 0 never ends"},
+       {"for_: the step is 0, so the loop would never end"},
        [](bool bad) {
          Kernel k("k");
          HERE for_(0, tid_x(), bad ? 0 : 1, [](u32) {});
@@ -811,14 +812,14 @@ TEST_CASE("values and control flow") {
          done(k);
        }},
       {"print: an unknown conversion",
-       {"print: the conversion at column 3 of \"x %s\" is not one of"},
+       {"print: the conversion at column 3 of \"x %s\" must be one of"},
        [](bool bad) {
          Kernel k("k");
          HERE print(bad ? "x %s" : "x %d", {tid_x()});
          done(k);
        }},
       {"print: a value of another kernel",
-       {"second: a value of another kernel is used"},
+       {"second: the value belongs to another kernel"},
        [](bool bad) {
          Kernel first("first");
          u32 a = tid_x();

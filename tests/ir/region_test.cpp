@@ -579,7 +579,7 @@ TEST_CASE("a host object is reused for one kernel after another") {
 TEST_CASE("the threads before their number is set") {
   check_cases({
       {"threads, when tiles have been loaded",
-       {"threads: 64, after operations of a CTA of 128; call threads() before them"},
+       {"threads: 64 were requested after operations of a CTA of 128; call threads() before them"},
        [](bool bad) {
          Subject s;
          if (!bad) s.k.threads(128);
@@ -588,7 +588,7 @@ TEST_CASE("the threads before their number is set") {
          done(s.k);
        }},
       {"threads and roles",
-       {"warpgroups: after threads(256); the roles determine the number of threads"},
+       {"warpgroups: threads(256) was called before, but the roles determine the number of threads"},
        [](bool bad) {
          Subject s;
          if (bad) s.k.threads(256);
@@ -603,7 +603,7 @@ TEST_CASE("the threads before their number is set") {
          done(s.k);
        }},
       {"the least number by -1",
-       {"the quotient of -2147483648 and -1 does not fit s32"},
+       {"the quotient of -2147483648 and -1 does not fit in s32"},
        [](bool bad) {
          Subject s;
          HERE s.p[0] = u32(s32(bad ? INT32_MIN : INT32_MAX) / s32(-1));

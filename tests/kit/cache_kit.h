@@ -351,7 +351,7 @@ inline void check_trial(CacheTrial& trial, kernels::Attention& attention, uint64
   const std::string problem = trial.wrong(first);
   CHECK_MESSAGE(problem.empty(), problem);
   if (emulator) emulator->seed(2 * data + 1);
-  CHECK_MESSAGE(trial.run(attention) == first, "a second run gives other bits");
+  CHECK_MESSAGE(trial.run(attention) == first, "a second run produces different bits");
 }
 
 }  // namespace ptxbuilder::test

@@ -186,7 +186,7 @@ struct ContractionTrial {
     const double lost = c.out == DType::bf16 ? 1.0 / 256 : c.out == DType::f16 ? 1.0 / 2048 : 0;
     for (size_t i = 0; i < found.size(); ++i)
       if (!(std::abs(found[i] - expected[i]) <= lost * std::abs(expected[i])))
-        return fmt::format("element {} of D's memory is {} and not {}; {}", i, found[i], expected[i],
+        return fmt::format("element {} of D's memory is {} instead of {}; {}", i, found[i], expected[i],
                            contraction.explain(p));
     return "";
   }

@@ -109,7 +109,7 @@ struct ConvolutionTrial {
     const double lost = c.out == DType::bf16 ? 1.0 / 256 : c.out == DType::f16 ? 1.0 / 2048 : 0;
     for (size_t i = 0; i < is.size(); ++i)
       if (!(std::abs(is[i] - right[i]) <= lost * std::abs(right[i])))
-        return fmt::format("element {} of the result's memory is {} and not {}; {}", i, is[i], right[i],
+        return fmt::format("element {} of the result's memory is {} instead of {}; {}", i, is[i], right[i],
                            convolution.explain(arguments()));
     return "";
   }

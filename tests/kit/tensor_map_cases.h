@@ -48,7 +48,7 @@ inline const std::vector<TensorMapCase>& tensor_map_cases() {
       {"rank at least 1",
        [](A& a) { a.recipe.box = {}, a.recipe.element_strides = {}, a.shape = {}, a.strides = {}; },
        [](A& a) { a.recipe.box = {64}, a.recipe.element_strides = {1}, a.shape = {1024}, a.strides = {}; },
-       "rank 0 is not in 1 to 5"},
+       "the rank is 0, but must be 1 to 5"},
       {"rank at most 5",
        [](A& a) {
          a.recipe.box = {64, 1, 1, 1, 1, 1}, a.recipe.element_strides = {1, 1, 1, 1, 1, 1};
@@ -58,17 +58,17 @@ inline const std::vector<TensorMapCase>& tensor_map_cases() {
          a.recipe.box = {64, 1, 1, 1, 1}, a.recipe.element_strides = {1, 1, 1, 1, 1};
          a.shape = {1024, 2, 2, 2, 2}, a.strides = {2048, 4096, 8192, 16384};
        },
-       "rank 6 is not in 1 to 5"},
+       "the rank is 6, but must be 1 to 5"},
       {"interleave has rank 3 or more",
        [](A& a) { a.recipe.interleave = Interleave::b16, a.recipe.swizzle = Swizzle::none; },
        [](A& a) { interleave(a, Interleave::b16); },
-       "rank 2 with interleave 16: an interleaved map has rank 3 to 5"},
+       "the rank is 2 with interleave 16, but an interleaved map must have rank 3 to 5"},
       {"interleave 32 has swizzle 32",
        [](A& a) { interleave(a, Interleave::b32), a.recipe.swizzle = Swizzle::none; },
-       [](A& a) { interleave(a, Interleave::b32); }, "interleave 32 with swizzle none: it needs swizzle 32",
-       false},  // a rule of the manual that driver 580 does not enforce
+       [](A& a) { interleave(a, Interleave::b32); }, "interleave 32 needs swizzle 32, not none",
+       false},  // the manual's rule, which the driver 580 does not enforce
       {"one element stride for each dimension", [](A& a) { a.recipe.element_strides = {1}; }, [](A&) {},
-       "1 element strides for a box of rank 2", false},
+       "1 element strides were given for a box of rank 2", false},
       {"the tensor's rank is the box's",
        [](A& a) {
          a.shape = {1024, 512, 3};
@@ -78,7 +78,7 @@ inline const std::vector<TensorMapCase>& tensor_map_cases() {
        [](A& a) {
          a.strides = {2048, 2048};
        },
-       [](A&) {}, "2 strides for rank 2; give 1", false},
+       [](A&) {}, "2 strides were given for rank 2; give 1", false},
       {"address aligned to 16", [](A& a) { a.address += 8; }, [](A& a) { a.address += 16; },
        "the address 0x7f0000000008 is not a multiple of 16 B; nearest: 0x7f0000000000"},
       {"address aligned to 32 where interleaved by 32",
@@ -146,10 +146,10 @@ inline const std::vector<TensorMapCase>& tensor_map_cases() {
        "element_strides[0] = 2 would be ignored", false},
       {"nan for floats", [](A& a) { a.recipe.dtype = DType::u16, a.recipe.oob_fill = OobFill::nan; },
        [](A& a) { a.recipe.dtype = DType::f16, a.recipe.oob_fill = OobFill::nan; },
-       "out-of-bounds fill nan with u16"},
+       "out-of-bounds fill nan is not possible for u16"},
       {"no nan for 8-bit floats, which travel as bytes",
        [](A& a) { a.recipe.dtype = DType::e4m3, a.recipe.oob_fill = OobFill::nan; },
-       [](A& a) { a.recipe.dtype = DType::e4m3; }, "out-of-bounds fill nan with e4m3"},
+       [](A& a) { a.recipe.dtype = DType::e4m3; }, "out-of-bounds fill nan is not possible for e4m3"},
   };
   return cases;
 }

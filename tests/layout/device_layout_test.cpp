@@ -222,7 +222,7 @@ TEST_CASE("an operation that depends on an unknown value is an error that says s
       [](u32 n) {
         DeviceLayout({n, 4}, {1, int64_t{1} << 33})(n);
       },
-      "does not fit the 32 bits of a device value");
+      "does not fit in the 32 bits of a device value");
   passes([](u32 n) { DeviceLayout({n, 4}, {1, int64_t{1} << 31})(n); });
   fails(
       [](u32 n) {

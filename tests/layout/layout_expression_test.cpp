@@ -74,7 +74,7 @@ TEST_CASE("every listed function can be called") {
     CHECK(known);
     CHECK(!f.summary.empty());
   }
-  CHECK_ERROR(eval("compositon(4:1, 2:1)"), "there is no function compositon; there are size, ");
+  CHECK_ERROR(eval("compositon(4:1, 2:1)"), "there is no function compositon; the functions are size, ");
 }
 
 TEST_CASE("printed text can be read again") {
@@ -103,7 +103,7 @@ TEST_CASE("an error has the column and the expected text") {
            {"4:1 5", "column 5: expected the end, ':', '(' or 'o', found '5'"},
            {"4:1:1", "column 4: expected the end"},
            {"4x", "column 2: expected an operator after the integer, found 'x'"},
-           {"99999999999999999999", "column 1: the integer does not fit 64 bits"},
+           {"99999999999999999999", "column 1: the integer does not fit in 64 bits"},
            {"coalesce 4:1", "column 10: expected '(' after coalesce, found '4'"},
            {"Sw<3,4,3", "column 9: expected '>', found the end"},
            {"Sw<3>", "column 1: a swizzle has B, M and S"},
@@ -135,13 +135,13 @@ TEST_CASE("an error has the column and the expected text") {
 
 TEST_CASE("exceeding a limit is an error, and reaching it is not") {
   CHECK_ERROR(evaluate_layout(repeated("(", 65) + "4" + repeated(")", 65)),
-              "column 65: nested more than 64 deep");
+              "column 65: nested more than 64 levels deep");
   CHECK(eval(repeated("(", 60) + "4" + repeated(")", 60)).size() == 121);
-  CHECK_ERROR(evaluate_layout(repeated("(", 16000) + "4"), "nested more than 64 deep");
-  CHECK_ERROR(evaluate_layout(repeated("4", 16385)), "an expression has at most 16384 characters");
+  CHECK_ERROR(evaluate_layout(repeated("(", 16000) + "4"), "nested more than 64 levels deep");
+  CHECK_ERROR(evaluate_layout(repeated("4", 16385)), "an expression can have at most 16384 characters");
   CHECK(eval("size((" + repeated("1,", 8000) + "1))") == "1");
   CHECK_ERROR(index_table(evaluate_layout("1048577:0")),
-              "a table has at most 1048576 entries; the layout has 1048577");
+              "a table can have at most 1048576 entries, but the layout has 1048577");
   CHECK(index_table(evaluate_layout("1048576:0")).size() == 1048576);
   CHECK_ERROR(index_table(evaluate_layout("(4,8)")), "is not a layout");
   CHECK_ERROR(eval("(4,4):(9223372036854775807,1)(3)"), "does not fit");

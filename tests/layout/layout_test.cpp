@@ -383,7 +383,7 @@ TEST_CASE("errors name the function, its arguments and the condition; the twin i
       {"((4,8):(1,4))(1,2,3)", "has rank 3, the shape (4,8) has 2", "((4,8):(1,4))(1,2)"},
       {"((4,8):(1,4))(_,_,3)", "does not fit the shape", "((4,8):(1,4))(_,3)"},
       {"idx2crd(3, (2,4), (1,0))", "divides by zero", "idx2crd(3, (2,1), (1,0))"},
-      {"Sw<3,4,2>", "|S| is at least B", "Sw<3,4,-3>"},
+      {"Sw<3,4,2>", "S| at least B", "Sw<3,4,-3>"},
       {"right_inverse(Sw<3,4,3> o 1024:1)", "is given, but a layout or shape is expected",
        "right_inverse(1024:1)"},
       {"take((2,3,4), 1, 4)", "the modes [1, 4) are not in a layout of rank 3", "take((2,3,4), 1, 3)"},
@@ -421,7 +421,7 @@ TEST_CASE("drawings contain every offset, and every value of every thread") {
   CHECK_ERROR(thread_value_grid(accumulator, 8, 8), "outside of the tile 8 x 8");
   CHECK_ERROR(thread_value_grid(make_layout({4, 2, 2}), 4, 4), "two modes");
   CHECK_ERROR(grid_of(evaluate_layout("(1024,1024)")), "not a layout");
-  CHECK_ERROR(grid_of(evaluate_layout("make_layout((1024,1024))")), "a drawing has 1 to 16384 cells");
+  CHECK_ERROR(grid_of(evaluate_layout("make_layout((1024,1024))")), "a drawing must have 1 to 16384 cells");
 }
 
 }  // namespace ptxbuilder::test::layout_test

@@ -106,12 +106,12 @@ TEST_CASE("instruction descriptors of tcgen05: known answers, and refused ones")
   CHECK(D{.a_major = Major::mn, .n = 128}.encode() == 0x0820'8010);
   CHECK(D{.d = DType::f16, .m = 64, .n = 8}.encode() == 0x0402'0000);
   auto error = [](D d) { return error_of([&] { static_cast<void>(d.encode()); }); };
-  CHECK(error({.m = 256}).find("D has 256 rows; one CTA multiplies 64 or 128") != std::string::npos);
-  CHECK(error({.n = 8}).find("8 columns; with 128 rows it must have a multiple of 16, at most 256") !=
+  CHECK(error({.m = 256}).find("D has 256 rows, but one CTA multiplies 64 or 128") != std::string::npos);
+  CHECK(error({.n = 8}).find("8 columns, but with 128 rows it must have a multiple of 16, at most 256") !=
         std::string::npos);
   CHECK(error({.m = 64, .n = 264}).find("with 64 rows it must have a multiple of 8, at most 256") !=
         std::string::npos);
-  CHECK(error({.a = DType::tf32}).find("A is tf32; .kind::f16 takes f16 and bf16") != std::string::npos);
+  CHECK(error({.a = DType::tf32}).find("A is tf32, but .kind::f16 takes f16 and bf16") != std::string::npos);
   CHECK(error({.d = DType::f16, .b = DType::bf16}).find("D is f16; A and B must then be f16") !=
         std::string::npos);
 }
@@ -198,9 +198,9 @@ TEST_CASE("rows that are not atoms make no operand") {
   };
   CHECK(error_of([&] { operand(16, Swizzle::b128); }) == "");
   CHECK_ERROR(operand(12, Swizzle::b128),
-              "its panels are 1536 B, which is not a multiple of the 1024 B of 8 rows");
+              "its panels are 1536 B, but must be a multiple of the 1024 B of 8 rows");
   CHECK(error_of([&] { operand(16, Swizzle::none, 8); }) == "");
-  CHECK_ERROR(operand(16, Swizzle::none), "rows of 256 B, but no swizzle has 16 B");
+  CHECK_ERROR(operand(16, Swizzle::none), "its rows are 256 B apart, but no swizzle has 16 B");
 }
 
 TEST_CASE("a part keeps its place") {
@@ -260,32 +260,32 @@ TEST_CASE("operands that wgmma cannot read, each with one that it can") {
   };
   const Case cases[] = {
       {operand(DType::f32, k, Swizzle::b128, 64, 32), operand(DType::tf32, k, Swizzle::b128, 64, 32),
-       "f32 is not one of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
+       "the type is f32, but must be f16, bf16, tf32, e4m3, e5m2, s8 or u8"},
       {operand(DType::e4m3, mn, Swizzle::b128, 128, 64), operand(DType::f16, mn, Swizzle::b128, 128, 64),
        "e4m3 cannot be MN-major: wgmma only transposes 16-bit elements, but e4m3 has 8"},
       {operand(DType::tf32, mn, Swizzle::b128, 64, 64), operand(DType::tf32, k, Swizzle::b128, 64, 64),
        "tf32 cannot be MN-major: wgmma only transposes 16-bit elements, but tf32 has 32"},
       {operand(DType::f16, k, Swizzle::b128, 64, 32), operand(DType::f16, k, Swizzle::b64, 64, 32),
-       "K-major f16 64x32 with 128 B swizzle: 32 f16 along k are 64 B, which is not a multiple of 128 B; the "
-       "widest "
-       "swizzle "
-       "that fits is 64 B, or use 64 along k"},
+       "K-major f16 64x32 with 128 B swizzle: 32 f16 along k are 64 B, but must be a multiple of 128 B; the "
+       "widest swizzle that fits is 64 B, or use 64 along k"},
       {operand(DType::bf16, mn, Swizzle::b64, 24, 64), operand(DType::bf16, mn, Swizzle::none, 24, 64),
-       "24 bf16 along mn are 48 B, which is not a multiple of 64 B; no swizzle fits, or use 32 along mn"},
+       "24 bf16 along mn are 48 B, but must be a multiple of 64 B; no swizzle fits, or use 32 along mn"},
       {operand(DType::f16, k, Swizzle::b32, 12, 64), operand(DType::f16, k, Swizzle::b32, 16, 64),
        "12 along mn is not a multiple of 8; the nearest is 16"},
       {operand(DType::f16, mn, Swizzle::b128, 64, 24), operand(DType::f16, mn, Swizzle::b128, 64, 32),
-       "24 along k is not a multiple of 16, the 32 B of an instruction"},
+       "24 along k is not a multiple of 16, the number in the 32 B of an instruction"},
       {operand(DType::f16, k, Swizzle::none, 64, 8), operand(DType::f16, k, Swizzle::none, 64, 16),
        "8 along k is not a multiple of 16"},
       {operand(DType::f16, k, Swizzle::b128, 0, 64), operand(DType::f16, k, Swizzle::b128, 8, 64),
        "0x64 with 128 B swizzle: there are no elements"},
       {[] { WgmmaOperand(DType::f16, mn, Swizzle::b128, 192, 64).part(96); },
        [] { WgmmaOperand(DType::f16, mn, Swizzle::b128, 192, 64).part(128); },
-       "96 of the 192 along mn of MN-major f16 192x64 with 128 B swizzle; a part is a multiple of 64"},
+       "a part has 96 of the 192 elements along mn of MN-major f16 192x64 with 128 B swizzle, but must have "
+       "a multiple of 64"},
       {[] { WgmmaOperand(DType::f16, mn, Swizzle::b128, 192, 64).advances_mn(96); },
        [] { WgmmaOperand(DType::f16, mn, Swizzle::b64, 192, 64).advances_mn(96); },
-       "blocks of 96 along mn; a block is a multiple of 64, the atom's extent, and divides 192"},
+       "a block has 96 elements along mn, but the number must be a multiple of 64, the atom's extent, and "
+       "divide 192"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.phrase);

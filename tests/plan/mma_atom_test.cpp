@@ -141,14 +141,15 @@ TEST_CASE("plans that do not fit, each with one that does") {
   MmaAtom atom = MmaAtom::wgmma(f32, f16, f16, 128, Major::k, Major::mn);
   CHECK(error_of([&] { TiledMma(atom, a, b); }) == "");
   CHECK_ERROR(TiledMma(MmaAtom::wgmma(f32, f16, f16, 128), a, b),
-              "B is MN-major f16 128x64 with 128 B swizzle; the instruction needs K-major f16");
+              "B is MN-major f16 128x64 with 128 B swizzle, but the instruction needs K-major f16");
   CHECK_ERROR(TiledMma(MmaAtom::wgmma(f32, bf16, bf16, 128, Major::k, Major::mn), a, b),
               "the instruction needs MN-major bf16");
   CHECK_ERROR(TiledMma(MmaAtom::wgmma(f32, f16, f16, 256, Major::k, Major::mn), a, b),
-              "B is MN-major f16 128x64 with 128 B swizzle; the instruction needs multiples of 256x16");
+              "B is MN-major f16 128x64 with 128 B swizzle, but the instruction needs multiples of 256x16");
   CHECK_ERROR(TiledMma(atom, WgmmaOperand(f16, Major::k, Swizzle::b128, 72, 64), b),
-              "m = 72 is not a multiple of");
-  CHECK_ERROR(TiledMma(atom, WgmmaOperand(f16, Major::k, Swizzle::b128, 64, 128), b), "both need the same k");
+              "m is 72, but must be a multiple of");
+  CHECK_ERROR(TiledMma(atom, WgmmaOperand(f16, Major::k, Swizzle::b128, 64, 128), b),
+              "both must have the same k");
   CHECK_ERROR(TiledMma(MmaAtom::wgmma_a_in_registers(f32, f16, f16, 128, Major::mn), a, b),
               "but the instruction reads A from registers");
   CHECK_ERROR(TiledMma(MmaAtom::mma_sync(f32, f16, f16, 16), 16, b), "reads B from registers");

@@ -111,14 +111,16 @@ TEST_CASE("a matrix that is not sparse is refused with the place") {
   CHECK_NOTHROW(compressed(d));
   for (int64_t col : {128, 129, 130}) d.set(66, col, 1);
   d.set(66, 131, 0);
-  CHECK_ERROR(compressed(d),
-              "compress_2_4: row 66, columns 128 to 131: more than two of these four elements are "
-              "not zero");
   CHECK_ERROR(
-      compress_2_4(DType::bf16, d.bytes.data(), 70, 134),
-      "compress_2_4: 70 x 134 elements; the number of columns must be a multiple of 4: add columns of zeros");
-  CHECK_ERROR(compress_2_4(DType::f32, d.bytes.data(), 8, 64), "compress_2_4: a matrix of f32; only f16");
-  CHECK_ERROR(compress_2_4(DType::tf32, d.bytes.data(), 8, 64), "compress_2_4: a matrix of tf32; only f16");
+      compressed(d),
+      "compress_2_4: in row 66, columns 128 to 131, more than two of these four elements are not zero");
+  CHECK_ERROR(compress_2_4(DType::bf16, d.bytes.data(), 70, 134),
+              "compress_2_4: the matrix has 70 x 134 elements, but the number of columns must be a multiple "
+              "of 4: add columns of zeros");
+  CHECK_ERROR(compress_2_4(DType::f32, d.bytes.data(), 8, 64),
+              "compress_2_4: the type of the matrix is f32, but only f16");
+  CHECK_ERROR(compress_2_4(DType::tf32, d.bytes.data(), 8, 64),
+              "compress_2_4: the type of the matrix is tf32, but only f16");
 }
 
 TEST_CASE("metadata that names an element twice is refused with the place") {
@@ -133,7 +135,7 @@ TEST_CASE("metadata that names an element twice is refused with the place") {
               "four twice");
   s.metadata.pop_back();
   CHECK_ERROR(decompress_2_4(s),
-              "8960 B of values and 511 words of metadata; 70 x 128 f16 have 8960 and 512");
+              "8960 B of values and 511 words of metadata were given, but 70 x 128 f16 have 8960 and 512");
 }
 
 }  // namespace ptxbuilder::test::sparse_matrix_test

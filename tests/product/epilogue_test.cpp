@@ -239,16 +239,16 @@ TEST_CASE("refused pairs of columns") {
   };
   CHECK(error(halved, {.pairs = true}, x) == "");
   CHECK(contains(error(halved, {.transposed = true, .pairs = true}, x),
-                 "pairs of a tile of 64 columns, transposed"));
+                 "pairs were requested for a tile of 64 columns, transposed"));
   CHECK(contains(error(nullptr, {.pairs = true}, x), "pairs of columns need an epilogue"));
   CHECK(contains(error(halved, {}, x), "the epilogue made a tile of wgmma_32bit"));
   CHECK(contains(error([](const RegisterTile<f32>& y, const PanelPlace&) { return y; }, {.pairs = true}, x),
-                 ", which should be wgmma_32bit"));
-  CHECK(contains(error(halved, {.columns = 24}, x),
-                 "store: panels of 24 columns; must be a multiple of 8 that "
-                 "divides the tile's 64"));
+                 ", but must make wgmma_32bit"));
+  CHECK(contains(
+      error(halved, {.columns = 24}, x),
+      "store: a panel has 24 columns, but the number must be a multiple of 8 that divides the tile's 64"));
   CHECK(contains(error_of([&] { even_columns(RegisterTile<f32>(0, wgmma_layout(64, 24))); }),
-                 "the tile must be in wgmma_layout(64, n) with n a multiple of 16"));
+                 "but must be wgmma_layout(64, n) with n a multiple of 16"));
 }
 
 TEST_CASE("a tensor of batches needs a batch") {

@@ -43,29 +43,29 @@ RegisterTile<T> ones(const RegisterLayout& layout) {
 TEST_CASE("types of products") {
   check_cases({
       {"an accumulator of bf16",
-       {"accumulator: bf16 is not one of f32, f16, s32"},
+       {"accumulator: the type is bf16, but must be f32, f16 or s32"},
        [](bool bad) {
          Kernel k("k");
          HERE Accumulator acc(64, 64, bad ? DType::bf16 : DType::f16);
          done(k);
        }},
       {"a width that s32 has not",
-       {"accumulator: n = 40 must be a multiple of 8 from 8 to 256, in s32 from 32 on of 16, or twice such a "
-        "number"},
+       {"accumulator: n is 40, but must be a multiple of 8 from 8 to 256 (for s32, of 16 at 32 and above), "
+        "or twice such a number"},
        [](bool bad) {
          Kernel k("k");
          HERE Accumulator acc(64, 40, bad ? DType::s32 : DType::f32);
          done(k);
        }},
       {"a width of two wgmmas that one has not",
-       {"accumulator: n = 264 must be a multiple of 8 from 8 to 256, or twice such a number"},
+       {"accumulator: n is 264, but must be a multiple of 8 from 8 to 256, or twice such a number"},
        [](bool bad) {
          Kernel k("k");
          HERE Accumulator acc(64, bad ? 264 : 272);
          done(k);
        }},
       {"wgmmas that do not divide the columns",
-       {"accumulator: wgmmas of 40 columns for 96"},
+       {"accumulator: wgmmas of 40 columns cannot make 96"},
        [](bool bad) {
          Kernel k("k");
          Accumulator acc(64, 96);
@@ -73,7 +73,7 @@ TEST_CASE("types of products") {
          done(k);
        }},
       {"e4m3 times s8",
-       {"mma: A is a e4m3 64x128 tile, 128 B swizzle and B a s8 64x128 tile",
+       {"mma: A is an e4m3 64x128 tile, 128 B swizzle and B is an s8 64x128 tile",
         "must be equal, or e4m3 and e5m2"},
        [](bool bad) {
          HERE product({DType::f32, DType::e4m3, bad ? DType::s8 : DType::e5m2}, marked);
@@ -89,7 +89,7 @@ TEST_CASE("types of products") {
          HERE product({bad ? DType::f32 : DType::s32, DType::s8, DType::u8}, marked);
        }},
       {"bytes along n",
-       {"mma: B is a e4m3 128x128 tile, 128 B swizzle, transposed: e4m3 cannot be MN-major: wgmma only "
+       {"mma: B is an e4m3 128x128 tile, 128 B swizzle, transposed: e4m3 cannot be MN-major: wgmma only "
         "transposes 16-bit elements"},
        [](bool bad) {
          HERE product({DType::f32, DType::e4m3, DType::e4m3, 128, bad}, marked);
@@ -117,7 +117,7 @@ TEST_CASE("types of products") {
                       marked);
        }},
       {"an f32 tile of an s32 accumulator",
-       {"load: a tile of f32 in registers, but an accumulator of s32"},
+       {"load: the tile in registers is f32, but the accumulator is s32"},
        [](bool bad) {
          Kernel k("k");
          Accumulator acc(64, 64, bad ? DType::s32 : DType::f32);
@@ -134,21 +134,22 @@ TEST_CASE("types of products") {
 TEST_CASE("tiles in panels") {
   check_cases({
       {"panels that do not divide a row",
-       {"shared: panels of 24 columns in a row of 64 f16; they must divide it, and be multiples of 16 B"},
+       {"shared: the width of a panel is 24 columns, but must divide the row of 64 f16 and be a multiple of "
+        "16 B"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<f16>({64, 64, bad ? 24 : 8}, SwizzleNone);
          done(k);
        }},
       {"panels with a swizzle",
-       {"shared: panels of 8 columns in a tile with 128 B swizzle"},
+       {"shared: panels of 8 columns were requested for a tile with 128 B swizzle"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<f16>({64, 64, bad ? 8 : 0}, Swizzle128B);
          done(k);
        }},
       {"a product of tiles in rows",
-       {"mma: A is a f16 64x64 tile, no swizzle: wgmma reads tiles with 32, 64 or 128 B swizzle, or tiles "
+       {"mma: A is an f16 64x64 tile, no swizzle: wgmma reads tiles with 32, 64 or 128 B swizzle, or tiles "
         "without swizzle in panels of 16 B: {64, 64, 8}"},
        [](bool bad) {
          Kernel k("k");
@@ -179,19 +180,19 @@ void multiply(int m, const RegisterLayout& layout, Where where) {
 TEST_CASE("A in registers") {
   check_cases({
       {"A of f32",
-       {"wgmma_a: f32 is not one of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
+       {"wgmma_a: the type is f32, but must be f16, bf16, tf32, e4m3, e5m2, s8 or u8"},
        [](bool bad) {
          HERE bad ? multiply<f32>(64, wgmma_layout(64, 64), marked)
                   : multiply<f16>(64, wgmma_layout(64, 64), marked);
        }},
       {"A in the order of memory",
-       {"mma: A is a tile of strided(64 x 64, 4)", "but f16 in registers needs wgmma_layout(64, 64)",
+       {"mma: the layout of A is strided(64 x 64, 4)", "but f16 in registers needs wgmma_layout(64, 64)",
         "multiply layout_cast(a, wgmma_a(DType::f16, 64, 64))"},
        [](bool bad) {
          HERE multiply<f16>(64, bad ? strided({64, 64}, 4) : wgmma_layout(64, 64), marked);
        }},
       {"bytes in an accumulator's order",
-       {"mma: A is a tile of wgmma_layout(64, 128)", "but e4m3 in registers needs wgmma_8bit(128)"},
+       {"mma: the layout of A is wgmma_layout(64, 128)", "but e4m3 in registers needs wgmma_8bit(128)"},
        [](bool bad) {
          Kernel k("k");
          SharedTile t = k.shared<e4m3>({64, 128}, Swizzle128B);
@@ -202,20 +203,20 @@ TEST_CASE("A in registers") {
          done(k);
        }},
       {"A that is not deep enough",
-       {"mma: D 64x64 += A 64x32 B 64x64: the shapes do not fit"},
+       {"mma: the shapes do not match in D 64x64 += A 64x32 B 64x64"},
        [](bool bad) { HERE multiply<f16>(64, wgmma_layout(64, bad ? 32 : 64), marked); }},
       {"A of one block for two",
-       {"mma: D 128x64 += A 64x64 B 64x64: the shapes do not fit"},
+       {"mma: the shapes do not match in D 128x64 += A 64x64 B 64x64"},
        [](bool bad) { HERE multiply<f16>(128, wgmma_layout(bad ? 64 : 128, 64), marked); }},
       {"A of another type",
-       {"mma: A is a bf16 64x64 tile in registers and B a f16 64x64 tile", "their types must be equal"},
+       {"mma: A is a bf16 64x64 tile in registers and B is an f16 64x64 tile", "their types must be equal"},
        [](bool bad) {
          HERE bad ? multiply<bf16>(64, wgmma_layout(64, 64), marked)
                   : multiply<f16>(64, wgmma_layout(64, 64), marked);
        }},
       {"A that the next round of a loop writes while the product reads it",
        {"mma: A in registers is written while the products of the group of misuse_mma_test.cpp:",
-        ", of the round of the loop before, may still read it; call wgmma_wait(1) first"},
+        " from the previous iteration of the loop may still read it; call wgmma_wait(1) first"},
        [](bool bad) {
          Kernel k("k");
          SharedTile t = k.shared<f16>({64, 64}, Swizzle128B);
@@ -261,13 +262,13 @@ TEST_CASE("groups of products, and the accumulators that they write") {
   };
   check_cases({
       {"a product outside a group",
-       {"mma: outside of wgmma_group"},
+       {"mma: call it in wgmma_group"},
        with_tile([](bool bad, TileView t, Accumulator& acc, Accumulator&, const auto&) {
          auto one = [&] { HERE mma(acc, t, t); };
          bad ? one() : wgmma_group(one);
        })},
       {"a group inside a group",
-       {"wgmma_group: inside the group of misuse_mma_test.cpp:", "which is not committed yet"},
+       {"wgmma_group: the group of misuse_mma_test.cpp:", "is not committed yet"},
        with_tile([](bool bad, TileView, Accumulator& acc, Accumulator& other, const auto& multiply) {
          auto inner = [&] { HERE wgmma_group([] {}); };
          multiply(acc);
@@ -275,7 +276,7 @@ TEST_CASE("groups of products, and the accumulators that they write") {
          multiply(other);
        })},
       {"reading what nothing has written",
-       {"accumulator: read, but no product or store has written it"},
+       {"accumulator: it is read, but no product or store has written it"},
        with_tile([](bool bad, TileView, Accumulator& acc, Accumulator&, const auto& multiply) {
          if (!bad) multiply(acc);
          wgmma_wait(0);
@@ -290,7 +291,7 @@ TEST_CASE("groups of products, and the accumulators that they write") {
          HERE load<f32>(acc);
        })},
       {"reading the last of two groups",
-       {"accumulator: read or written while the products of the group of misuse_mma_test.cpp:",
+       {"accumulator: it is read or written while the products of the group of misuse_mma_test.cpp:",
         "may still write it; call wgmma_wait(0) first"},
        with_tile([](bool bad, TileView, Accumulator& acc, Accumulator& other, const auto& multiply) {
          multiply(acc);
@@ -307,14 +308,14 @@ TEST_CASE("groups of products, and the accumulators that they write") {
          HERE load<f32>(acc);
        })},
       {"writing in flight",
-       {"accumulator: read or written while the products of the group of"},
+       {"accumulator: it is read or written while the products of the group of"},
        with_tile([](bool bad, TileView, Accumulator& acc, Accumulator&, const auto& multiply) {
          multiply(acc);
          if (!bad) wgmma_wait(0);
          HERE store(acc, RegisterTile<f32>(0, acc.layout()));
        })},
       {"writing after the first product of a group",
-       {"accumulator: written after the first product of the group of", "(C7515)"},
+       {"accumulator: it is written after the first product of the group of", "(C7515)"},
        with_tile([](bool bad, TileView t, Accumulator& acc, Accumulator& other, const auto&) {
          const RegisterTile<f32> zeros(0, acc.layout());
          wgmma_group([&] {
@@ -325,7 +326,7 @@ TEST_CASE("groups of products, and the accumulators that they write") {
          });
        })},
       {"reading at a loop's beginning what its end leaves in flight",
-       {"while the products of the group of misuse_mma_test.cpp:", "of the round of the loop before"},
+       {"while the products of the group of misuse_mma_test.cpp:", "from the previous iteration of the loop"},
        with_tile([](bool bad, TileView, Accumulator& acc, Accumulator&, const auto& multiply) {
          multiply(acc);
          wgmma_wait(0);
@@ -336,7 +337,7 @@ TEST_CASE("groups of products, and the accumulators that they write") {
          });
        })},
       {"the same in a loop of loops",
-       {"of the round of the loop before"},
+       {"from the previous iteration of the loop"},
        with_tile([](bool bad, TileView, Accumulator& acc, Accumulator&, const auto& multiply) {
          multiply(acc);
          wgmma_wait(0);
@@ -349,10 +350,10 @@ TEST_CASE("groups of products, and the accumulators that they write") {
   });
 }
 
-TEST_CASE("an exception out of a group") {
+TEST_CASE("an exception from a group") {
   check_cases({
       {"a group that is not committed",
-       {"k: left unfinished by an exception out of the body of this wgmma_group: the author's"},
+       {"k: an exception from the body of this wgmma_group left it unfinished: the author's"},
        [](bool bad) {
          Kernel k("k");
          try {
@@ -369,7 +370,8 @@ TEST_CASE("an exception out of a group") {
 TEST_CASE("sums over CTAs, and the order of tiles") {
   check_cases({
       {"a global sum of no warpgroup",
-       {"global sum: 64 x 64 sums of 0 warpgroups in 2 parts, 1 apart; each number must be at least one"},
+       {"global sum: 64 x 64 sums of 0 warpgroups in 2 parts, 1 apart, were requested, but each number must "
+        "be at least one"},
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");
@@ -377,7 +379,7 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
          done(k);
        }},
       {"a global sum of other accumulators",
-       {"global sum: an accumulator of 64 x 128 f32, but 64 x 64 f32 was declared"},
+       {"global sum: the accumulator is 64 x 128 f32, but 64 x 64 f32 was declared"},
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");
@@ -388,7 +390,7 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
          done(k);
        }},
       {"a global sum of pieces that do not divide",
-       {"global sum: pieces of 24 columns; must be a multiple of 8 that divides 64"},
+       {"global sum: pieces have 24 columns, but the number must be a multiple of 8 that divides 64"},
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");
@@ -396,7 +398,7 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
          done(k);
        }},
       {"a cluster sum without a cluster",
-       {"cluster sum: a cluster of 1 x 1 x 1 CTAs; there must be at least 2 along x"},
+       {"cluster sum: the cluster has 1 x 1 x 1 CTAs, but must have at least 2 along x"},
        [](bool bad) {
          Kernel k("k");
          k.cluster(bad ? 1 : 2);
@@ -405,7 +407,7 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
          done(k);
        }},
       {"a cluster sum of columns that do not divide",
-       {"cluster sum: 44 columns; must be a multiple of 8"},
+       {"cluster sum: the number of columns is 44, but must be a multiple of 8"},
        [](bool bad) {
          Kernel k("k");
          k.cluster(2);
@@ -414,7 +416,7 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
          done(k);
        }},
       {"a raster of groups without rows",
-       {"grouped_raster: a group has at least one row, not 0"},
+       {"grouped_raster: a group must have at least one row, not 0"},
        [](bool bad) {
          Kernel k("k");
          HERE grouped_raster(ctaid_x(), 4, 4, bad ? 0 : 2);

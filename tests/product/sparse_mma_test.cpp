@@ -263,29 +263,32 @@ TEST_CASE("misuse of sparse products") {
   };
   check_cases({
       misuse("tf32",
-             "mma: a sparse A is a tf32 64x64 tile in panels of 4, no swizzle; it must be stored along k, in "
-             "f16",
+             "mma: the sparse A is a tf32 64x64 tile in panels of 4, no swizzle, but must be stored along k, "
+             "in f16",
              {.a = DType::tf32, .b = DType::tf32}),
       misuse("A stored along m",
-             "a sparse A is a bf16 64x64 tile in panels of 8, no swizzle, transposed; it must be stored "
+             "the sparse A is a bf16 64x64 tile in panels of 8, no swizzle, transposed, but must be stored "
              "along k",
              {.a_transposed = true}),
-      misuse("a B of as many k as are stored", "D 64x64 += A 64x128 B 64x64: the shapes do not fit",
+      misuse("a B of as many k as are stored", "the shapes do not match in D 64x64 += A 64x128 B 64x64",
              {.k = 64}),
-      misuse("half a word's k",
-             "mma: a sparse A of 96 along k; it stores half of k, which must be a multiple of 64",
-             {.of_b = Swizzle::b64, .stored = 48, .k = 96, .lines = 1}),
+      misuse(
+          "half a word's k",
+          "mma: a sparse A has 96 elements along k and stores half of them, but k must be a multiple of 64",
+          {.of_b = Swizzle::b64, .stored = 48, .k = 96, .lines = 1}),
       misuse("a B whose swizzle spans less than an instruction reads",
              "an instruction with a sparse A reads 64 B along k, more than the swizzle spans",
              {.of_b = Swizzle::b32}),
-      misuse("metadata of half of k", "mma: the metadata of A is 1 rows of a s32 1x128 tile", {.lines = 1}),
+      misuse("metadata of half of k", "mma: the metadata of A is 1 rows of an s32 1x128 tile", {.lines = 1}),
       misuse("metadata of more rows",
-             "of 64 x 128 it is 2 of an s32 2x128 tile, no swizzle, in panels of 128", {.words = 256}),
-      misuse("metadata in narrower panels", "in panels of 64, and of 64 x 128 it is 2 of an s32 2x128 tile",
+             "for 64 x 128 elements it must be 2 rows of an s32 2x128 tile, no swizzle, in panels of 128",
+             {.words = 256}),
+      misuse("metadata in narrower panels",
+             "in panels of 64, but for 64 x 128 elements it must be 2 rows of an s32 2x128 tile",
              {.panel = 64}),
       {"metadata that the next round of a loop loads while the product reads it",
        {"mma: the metadata of a sparse A is written while the products of the group of sparse_mma_test.cpp:",
-        ", of the round of the loop before, may still read it; call wgmma_wait(0) first"},
+        " from the previous iteration of the loop may still read it; call wgmma_wait(0) first"},
        [&](bool bad) {
          in_kernel([&](Accumulator& acc, const SparseTile& a, const TileView& b) {
            for_(0u, u32(4), [&](u32) {
@@ -306,7 +309,8 @@ TEST_CASE("misuse of sparse products") {
            });
          });
        }},
-      misuse("metadata of floats", "mma: the metadata of A is 2 rows of a f32 2x128 tile", {.e = DType::f32}),
+      misuse("metadata of floats", "mma: the metadata of A is 2 rows of an f32 2x128 tile",
+             {.e = DType::f32}),
   });
 }
 

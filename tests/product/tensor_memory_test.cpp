@@ -116,12 +116,12 @@ TEST_CASE("tensor memory: refused uses") {
     return error_of([&] { body(k); });
   };
   CHECK(contains(error([](Kernel& k) { TensorAccumulator acc(k, 24); }),
-                 "D has 24 columns; with 128 rows it must have a multiple of 16, at most 256"));
+                 "D has 24 columns, but with 128 rows it must have a multiple of 16, at most 256"));
   CHECK(contains(error([](Kernel& k) {
                    TensorAccumulator acc(k, 64);
                    generate_ptx(k.builder());
                  }),
-                 "never freed with free()"));
+                 "call free()"));
   CHECK(contains(error([](Kernel& k) {
                    auto a = k.shared<f16>({128, 64}, Swizzle128B), b = k.shared<bf16>({64, 64}, Swizzle128B);
                    TensorAccumulator acc(k, 64);
@@ -133,14 +133,14 @@ TEST_CASE("tensor memory: refused uses") {
                    TensorAccumulator acc(k, 64);
                    mma(acc, a[0], b[0]);
                  }),
-                 "D 128x64 += A 64x64 B 64x64: the shapes do not fit"));
+                 "the shapes do not match in D 128x64 += A 64x64 B 64x64"));
   CHECK(
       contains(error([](Kernel& k) {
                  auto a = k.shared<e4m3>({128, 128}, Swizzle128B), b = k.shared<e4m3>({64, 128}, Swizzle128B);
                  TensorAccumulator acc(k, 64);
                  mma(acc, a[0], b[0]);
                }),
-               "A is e4m3; .kind::f16 takes f16 and bf16"));
+               "A is e4m3, but .kind::f16 takes f16 and bf16"));
   CHECK(contains(error([](Kernel& k) {
                    TensorAccumulator acc(k, 64);
                    load(acc, 32, 64);

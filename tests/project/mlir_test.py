@@ -65,7 +65,7 @@ def main(ptxb, source):
         barrier = kernel.rindex("    gpu.barrier\n")
         for what, broken, code, words in (
                 ("without its fence", kernel.replace("    nvvm.fence.mbarrier.init\n", ""), GOOD,
-                 "note: a copy is to signal mbarrier __mbarrier, but no fence.mbarrier_init"),
+                 "note: a copy will signal mbarrier __mbarrier, but no fence.mbarrier_init"),
                 ("without its second barrier", kernel[:barrier] + kernel[barrier:].replace("    gpu.barrier\n", ""), FAILED,
                  "race: this ")):
             with open(path, "w") as file:

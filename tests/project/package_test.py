@@ -85,7 +85,7 @@ def check_new(work, prefix):
            f"    cmake -B build -DCMAKE_PREFIX_PATH={prefix}\n    cmake --build build\n    ctest --test-dir build\n")
     if left := [path for path in files_of(f"{work}/made") if re.search(r"@\w+@", open(path).read())]:
         sys.exit(f"{left} contain words that should have been replaced")
-    expect(run(ptxb, "new", "mine", code=1, **here), "mine: already exists, and nothing is overwritten")
+    expect(run(ptxb, "new", "mine", code=1, **here), "mine: it already exists, and nothing is overwritten")
     return f"{work}/made/mine"
 
 

@@ -494,7 +494,7 @@ const std::vector<Mutant>& mutants() {
       {"a box outside of the stage", tile, [](KernelRecord& r) { load_of(r, "B").boxes.digits[0].bytes = 16384; },
        At{0, 64}, no, 16384, "a stage has 16384 B"},
       {"a tile between lines", pipelined, [](KernelRecord& r) { r.tiles[1].offset += 64; }, no, no, 0,
-       "not a multiple of 128 B"},
+       "must start at a multiple of 128 B"},
       {"a copy of other rows", pipelined, [](KernelRecord& r) { load_of(r, "A").view.first_row = 8; },
        At{128, 0}, no, 16384, "a stage has 16384 B"},
       {"a store's box", tile, [](KernelRecord& r) { load_of(r, "D").recipe.box[1] /= 2; }, At{32, 0}, no, no,

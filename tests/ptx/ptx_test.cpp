@@ -152,7 +152,7 @@ TEST_CASE("ptx: errors give the line, the column and what was expected") {
   CHECK(error_of(body(".pragma \"open;\n")).find("ptx 4:9: the string") == 0);
   CHECK(error_of(".version 8.0\nadd.s32 a, b, c;").find("ptx 2:1: expected a directive") == 0);
   CHECK(error_of(".entry k() { ret;").find("the body of k is not closed") != std::string::npos);
-  CHECK(error_of(body("mov a, " + std::string(5000, '(') + ";")).find("nest deeper") != std::string::npos);
+  CHECK(error_of(body("mov a, " + std::string(5000, '(') + ";")).find("nested more") != std::string::npos);
   CHECK(error_of(body("add.s32 %r1, %r2, 3;")) == "");
   CHECK(error_of(".entry k(.param .u32) { ret; }").find("ptx 1:23: a parameter of k has no name") == 0);
   CHECK(error_of(".func f(.param .u32);") == "");
@@ -167,13 +167,13 @@ TEST_CASE("ptx: the tree of an expression is not deeper than the nesting limit, 
   // Without a limit, each of these would overflow the stack when the tree is traversed or freed.
   for (const char* step : {"1+", "-", "(", "1 ? 2 : ", "f(", "{", "(1)+"}) {
     CAPTURE(step);
-    CHECK(error_of(body("mov a, " + times(300000, step) + "1;")).find("deeper than 200") !=
+    CHECK(error_of(body("mov a, " + times(300000, step) + "1;")).find("more than 200 levels deep") !=
           std::string::npos);
   }
   CHECK(error_of(body("mov a, " + times(150, "1+") + "1;")) == "");
   CHECK(integer_value(instruction_of("mov a, " + times(150, "1+") + "1;").operands[1]) == 151);
-  CHECK(error_of(body("mov a, {" + times(100000, "1+1, ") + "1};")) == "");  // a wide list is not deep
-  CHECK(error_of(body(times(300000, "{"))).find("deeper than 200") != std::string::npos);
+  CHECK(error_of(body("mov a, {" + times(100000, "1+1, ") + "1};")) == "");  // wide is not deep
+  CHECK(error_of(body(times(300000, "{"))).find("more than 200 levels deep") != std::string::npos);
 }
 
 }  // namespace

@@ -86,13 +86,13 @@ for words, text in ((dict(k=drawn(2, 56, 2, 64)), "all must have one type, excep
                     (dict(q_scale=-by, k_scale=by, v_scale=by), "q_scale: -1.0; a scale must be at least 0"),
                     (dict(q_scale=by), "q_scale is given, but not k_scale"),
                     (dict(k_scale=by, v_scale=by), "k_scale and v_scale are given, but not q_scale"),
-                    (dict(q_scale=by[:0], k_scale=by, v_scale=by), "q_scale: [0] of f32; it must be float32, [1] or [2]"),
+                    (dict(q_scale=by[:0], k_scale=by, v_scale=by), "q_scale: it is [0] of f32, but must be float32, [1] or [2]"),
                     (dict(q=drawn(2, 40, 4, 64), q_scale=by, k_scale=by, v_scale=by), "q_scale is given, but Q is bf16"),
                     (dict(q=drawn(2, 40, 4, 64), promote=32), "promote = 32, but Q is bf16"),
                     (dict(promote=-5), "promote = -5; it must be 0 to"),
                     (dict(promote=1.5), "promote: 1.5; it must be a number of keys"),
                     (dict(key_lengths=np.full(2, 9, np.int32)), "lengths of keys are not supported with Q of"),
-                    (dict(out=np.empty(q.shape, np.float32)), "O is f32; it must be f16 or bf16")):
+                    (dict(out=np.empty(q.shape, np.float32)), "O is f32, but must be f16 or bf16")):
     with kit.refused(text):
         pb.attention(**{"q": q, "k": k, "v": v, "device": "emulator", **words})
 pb.warm_up("attention", [((1, 64, 2, 64), (1, 64, 1, 64))], "e4m3", "emulator", causal=True, promote=256)
@@ -110,12 +110,12 @@ for words, text in ((dict(q=q[0]), "Q and V: their shapes are (16, 4, 64) and (2
                     (dict(v=v.tolist()), "V: it is <class 'list'>, but the other tensors are numpy's"),
                     (dict(out=q), "O overlaps"), (dict(out=np.broadcast_to(q[:1], q.shape)), "O: it is read-only"),
                     (dict(q=q.astype(np.float32)), "f32"),
-                    (dict(sinks=np.zeros(3, np.float32)), "sinks: [3] of f32; it must be float32, [4]"),
+                    (dict(sinks=np.zeros(3, np.float32)), "sinks: it is [3] of f32, but must be float32, [4]"),
                     (dict(sinks=[0, 0, 0, 0]), "sinks: it is <class 'list'>, but"), (dict(dropout="x"), "dropout: 'x' is a str"),
                     (dict(dropout=1.0, dropout_seed=1), "dropout = 1; it must be at least 0 and less than 1"),
                     (dict(dropout=0.5), "dropout_seed is None, but"),
                     (dict(dropout=0.5, dropout_seed=-1), "dropout_seed: -1; it must be a number"),
-                    (dict(dropout=0.5, dropout_seed=np.zeros(4, np.int64)), "dropout_seed: [4] of s64")):
+                    (dict(dropout=0.5, dropout_seed=np.zeros(4, np.int64)), "dropout_seed: it is [4] of s64")):
     with kit.refused(text):
         pb.attention(**{"q": q, "k": k, "v": v, "device": "emulator", **words})
 # The share of dropped weights, and the share of neighbours that agree, must be within five deviations of independent draws.

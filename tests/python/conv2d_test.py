@@ -73,7 +73,7 @@ refused("padding: 'same' needs a stride of 1, not 2", x, w, stride=2, padding="s
 refused("padding: 'full' is not one of", x, w, padding="full")
 refused("groups: 0", x, w, groups=0)
 refused("bias: its shape is (7,), but there are 8 filters", x, w, np.zeros(7, ml_dtypes.bfloat16))
-refused("bias: f32 in 1 dimensions; it must have one dimension of 8 contiguous bf16", x, w, np.zeros(8, np.float32))
+refused("bias: it is f32 in 1 dimensions, but must have one dimension of 8 contiguous bf16", x, w, np.zeros(8, np.float32))
 refused("activation 'tanh'", x, w, activation="tanh")
 refused("set `tf32`", x.astype(np.float32), w.astype(np.float32))
 

@@ -79,8 +79,8 @@ for page, layout, of_page in ((16, "NHD", 2), (16, "HND", 1), (5, "NHD", 2)):
                   for x, y in zip(kept, held)), "append by scales of pages", page, layout)
     exact = ((x.astype(np.float32) * y[:, None, :, None]).astype(BF16).astype(np.float64) for x, y in zip(kept, by))
     check(o, reference.decoded(q.astype(np.float64), *exact, c.lengths, c.table)[0], 2**-6, "scales of pages", page, layout)
-    for words, text in ((dict(k_scale=by[0][:-1], v_scale=by[1]), f"k_scale: [{count - 1},{of_page}] of f32; it must be float32"),
-                        (dict(k_scale=by[0], v_scale=by[1][0]), f"v_scale: [{of_page}] of f32; it must be float32")):
+    for words, text in ((dict(k_scale=by[0][:-1], v_scale=by[1]), f"k_scale: it is [{count - 1},{of_page}] of f32, but must be float32"),
+                        (dict(k_scale=by[0], v_scale=by[1][0]), f"v_scale: it is [{of_page}] of f32, but must be float32")):
         with kit.refused(text):
             pb.decode(q, *caches, c.lengths, c.table, cache_layout=layout, device="emulator", **words)
 
@@ -103,10 +103,10 @@ for page, layout, is_e4m3 in ((0, "NHD", False), (16, "HND", False), (5, "NHD", 
 for words, text in ((dict(q=q), "q: 4 dimensions; with query_offsets it must be"),
                     (dict(max_queries=None), "packed queries over caches need"),
                     (dict(max_queries=99), "query_offsets: a sequence has 100 rows, but max_queries is 99"),
-                    (dict(query_offsets=offsets[:-1]), "it must be [2] of int32 or uint32, without gaps, one fewer than query_offsets"),
+                    (dict(query_offsets=offsets[:-1]), "but must be [2] of int32 or uint32, without gaps, one fewer than query_offsets"),
                     (dict(query_offsets=offsets + 1), "query_offsets: [1, 101, 102, 107]; they must begin at 0"),
                     (dict(query_offsets=None), "max_queries and max_keys need packed sequences"),
-                    (dict(query_offsets=offsets.astype(np.float32)), "query_offsets: [4] of f32; it must have")):
+                    (dict(query_offsets=offsets.astype(np.float32)), "query_offsets: it is [4] of f32, but must have")):
     with kit.refused(text):
         pb.decode(**{"q": packed, "k_cache": k, "v_cache": v, "seq_lens": c.lengths, "block_table": c.table, "query_offsets": offsets,
                      "max_queries": 100, "device": "emulator", **words})
@@ -132,11 +132,11 @@ for page, layout, words in ((0, "NHD", {}), (16, "HND", {"window": 20}), (5, "NH
     found = pb.decode(packed, k, v, c.lengths, c.table, query_offsets=np.array([0, 9, 18, 27], np.int32), max_queries=9,
                       tree_mask=masks.reshape(-1).view(np.uint32), device="emulator", **words)
     check(found, expected.reshape(found.shape), 2**-6, "tree of packed queries", page)
-for words, text in ((dict(tree_mask=masks[:2]), "tree_mask: [2,9] of s32; it must be int32 or uint32, [3, 9], without gaps"),
-                    (dict(tree_mask=np.repeat(masks, 2, 1)[:, ::2]), "tree_mask: [3,9] of s32; it must be"),
-                    (dict(tree_mask=masks.astype(np.int64)), "tree_mask: [3,9] of s64; it must be"),
+for words, text in ((dict(tree_mask=masks[:2]), "tree_mask: it is [2,9] of s32, but must be int32 or uint32, [3, 9], without gaps"),
+                    (dict(tree_mask=np.repeat(masks, 2, 1)[:, ::2]), "tree_mask: it is [3,9] of s32, but must be"),
+                    (dict(tree_mask=masks.astype(np.int64)), "tree_mask: it is [3,9] of s64, but must be"),
                     (dict(q=np.zeros((3, 33, 4, 64), BF16), tree_mask=np.zeros((3, 33), np.int32)),
-                     "tree_mask with 33 queries of a sequence; there must be at most 32")):
+                     "tree_mask is given with 33 queries of a sequence, but there must be at most 32")):
     with kit.refused(text):
         pb.decode(**{"q": q, "k_cache": k, "v_cache": v, "seq_lens": c.lengths, "block_table": c.table, "device": "emulator", **words})
 
@@ -171,16 +171,16 @@ check(o, reference.decoded(q[:, None].astype(np.float64), *exact, lengths, None)
 c = reference.Caches(random, 1, 16)
 q, k, v = (x.astype(BF16) for x in (c.q[:, 0], c.k, c.v))
 for words, text in ((dict(seq_lens=None), "seq_lens is None"),
-                    (dict(block_table=c.table[:2]), "block_table: [2,7] of s32; it must be int32"),
-                    (dict(block_table=c.table.astype(np.int64)), "block_table: [3,7] of s64"), (dict(seq_lens=c.lengths[:2]), "seq_lens: "
-                                                                                                                        "[2]"),
+                    (dict(block_table=c.table[:2]), "block_table: it is [2,7] of s32, but must be int32"),
+                    (dict(block_table=c.table.astype(np.int64)), "block_table: it is [3,7] of s64"),
+                    (dict(seq_lens=c.lengths[:2]), "seq_lens: it is [2]"),
                     (dict(q=q[0]), "q: 2 dimensions"), (dict(cache_layout="NDH"), "cache_layout 'NDH' is not one of"),
                     (dict(max_seq_len=500), "max_seq_len = 500, but the 7 pages of 16 rows of a batch hold only 112"),
                     (dict(block_table=None, max_seq_len=5), "max_seq_len needs a block_table"),
                     (dict(max_seq_len=0), "max_seq_len: 0 is not a positive number"),
                     (dict(k_scale=by, v_scale=by), "k_scale is given, but K is bf16; K must be e4m3"),
                     (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by), "k_scale is given, but not v_scale"),
-                    (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by[:0]), "k_scale: [0] of f32; it must be"),
+                    (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by[:0]), "k_scale: it is [0] of f32, but must be"),
                     (dict(k_cache=k.astype(E4M3)), "K: its type is e4m3, but Q's is bf16"),
                     (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=-by, v_scale=by), "k_scale: -0.699"),
                     (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by, v_scale=-by), "v_scale: -0.699"),
@@ -191,8 +191,9 @@ for words, text in ((dict(seq_lens=None), "seq_lens is None"),
                     (dict(out=[1.0]), "out: <class 'list'> is not a tensor"), (dict(block_table=[[1]]), "block_table: <class 'list'>"),
                     (dict(sinks=[1.0]), "sinks: it is <class 'list'>, but"),
                     (dict(seq_lens=[1, 2, 3]), "seq_lens: <class 'list'> is not a tensor"),
-                    (dict(seq_lens=np.repeat(c.lengths, 2)[::2]), "seq_lens: [3] of int32; it must be [3] of int32 or uint32, without gaps"),
-                    (dict(seq_lens=c.lengths.astype(np.int64)), "seq_lens: [3] of int64; it must be [3]")):
+                    (dict(seq_lens=np.repeat(c.lengths, 2)[::2]),
+                     "seq_lens: it is [3] of int32, but must be [3] of int32 or uint32, without gaps"),
+                    (dict(seq_lens=c.lengths.astype(np.int64)), "seq_lens: it is [3] of int64, but must be [3]")):
     with kit.refused(text):
         pb.decode(**{"q": q, "k_cache": k, "v_cache": v, "seq_lens": c.lengths, "block_table": c.table, "device": "emulator", **words})
 kit.check(pb.decode(q[:0], k, v, c.lengths[:0], c.table[:0], device="emulator").shape == (0, *q.shape[1:]), "no sequences")
@@ -237,12 +238,12 @@ for words, text in ((dict(scale=None), "scale is None: pass the value"),
                     (dict(q=q[..., :256]), "kv_cache and q: they have 320 and 256 columns"),
                     (in_bytes | dict(q=q), "kv_cache and q: they have 656 and 320 columns"),
                     (in_bytes | dict(kv_cache=rows[..., :576]), "K: 576 columns of u8; keys whose first columns are their values are"),
-                    (in_bytes | dict(q=c.q.astype(np.float16)), "over rows of 656 bytes; such rows are for bf16 and 576 columns"),
+                    (in_bytes | dict(q=c.q.astype(np.float16)), "over rows of 656 bytes, but such rows are for bf16 and 576 columns"),
                     (dict(kv_cache=kv[..., :192], q=q[..., :192]), "kv_cache and q: they have 192 and 192 columns"),
                     (dict(kv_cache=np.concatenate([kv, kv], 2)), "kv_cache: its shape is"), (dict(seq_lens=None), "seq_lens is None"),
                     (dict(kv_cache=kv.astype(E4M3)), "K: 320 columns of e4m3; keys whose first columns are their values are"),
                     (dict(q=q[0, 0]), "q: 2 dimensions"),
-                    (dict(kv_cache=kv[:, :12]), "pages of 12 rows with values that are the first columns of keys"),
+                    (dict(kv_cache=kv[:, :12]), "pages have 12 rows with values that are the first columns of keys"),
                     (dict(max_seq_len=5, block_table=None), "max_seq_len needs a block_table: without one, kv_cache")):
     with kit.refused(text):
         pb.mla_decode(**{"q": q, "kv_cache": kv, "seq_lens": c.lengths, "block_table": c.table, "scale": 1.0, "device": "emulator",

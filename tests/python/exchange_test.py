@@ -206,7 +206,7 @@ for what, call in (("too little memory", norm), ("another group", lambda: gather
     seen, _, given = change(call)
     kit.check(given is NotImplemented and seen["launches"] == seen["allocated"] == 0, what, seen, given)
 for words, call in (("exchange memory of rank 0 has 1000 B", norm),
-                    ("B: 64 x 64; it must be 64 x 128", lambda way: gathered(b=tensor(2, 64, 64), way=way)),
+                    ("B: it is 64 x 64, but must be 64 x 128", lambda way: gathered(b=tensor(2, 64, 64), way=way)),
                     ("A: 63 rows; their number must be a multiple of the 2 ranks",
                      lambda way: gathered(tensor(1, 63, 128), scatters=1, way=way)),
                     ("an end for each expert", lambda way: _ext.ranked_dispatch(a, ends, 512, 0, group, way))):

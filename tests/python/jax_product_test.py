@@ -147,8 +147,8 @@ for product, in_specs, out_specs in ((pb.matmul, (P("x", None), P()), P("x", Non
 for words, text in ((dict(out=a), "out: JAX's arrays cannot be written"), (dict(device="cuda"), "device: JAX's arrays"),
                     (dict(device="cpu"), "use 'emulator', or 'cuda'"),
                     (dict(activation="tanh"), "activation 'tanh' is not one of"), (dict(c=a), "C: its shape is (32, 64)"),
-                    (dict(bias=b), "it must be bf16 if D is bf16, of [48]"),
-                    (dict(bias=b[0].astype(jnp.float32)), "bias: [48] of f32; it must be bf16"),
+                    (dict(bias=b), "but must be bf16 if D is bf16, of [48]"),
+                    (dict(bias=b[0].astype(jnp.float32)), "bias: it is [48] of f32, but must be bf16"),
                     (dict(beta=1.0), "beta is 1, but C is NULL"), (dict(out_dtype=jnp.int8), "D of s8 from A of bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
@@ -223,7 +223,7 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (48,); it mus
                     (dict(gate=True), "gate needs an activation"), (dict(scale_result=rows), "scale_result: its shape is (32,)"),
                     (dict(alpha=rows), "alpha: its shape is (32,)"), (dict(amax=rows), "amax: its shape is (32,)"),
                     (dict(slope_of=a, activation="silu"), "slope_of: its shape is (32, 64)"),
-                    (dict(scale_a=rows, bias=columns), "of f32; it must be bf16 if D is bf16")):
+                    (dict(scale_a=rows, bias=columns), "of f32, but must be bf16 if D is bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
 for words, text in ((dict(b=[[1.0]]), "B: it is <class 'list'>, but the other tensors are JAX's"), (dict(b=None), "B: it is <class 'NoneType'>"),

@@ -141,8 +141,8 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (40,); it mus
                     (dict(gate=True, activation="silu", slope_of=drawn(24, 40)), "a product is a gate or a backward pass"),
                     (dict(gate=True, activation="silu", c=drawn(24, 40)), "gate cannot be used with C"),
                     (dict(slope_of=drawn(24, 39), activation="silu"), "slope_of: its shape is (24, 39)"),
-                    (dict(slope_of=drawn(24, 40, dtype=np.float16), activation="silu"), "it must be bf16 if D is bf16"),
-                    (dict(out_dtype="e4m3", bias=drawn(40, dtype=E4M3)), "it must be bf16 if D is e4m3")):
+                    (dict(slope_of=drawn(24, 40, dtype=np.float16), activation="silu"), "must be bf16 if D is bf16"),
+                    (dict(out_dtype="e4m3", bias=drawn(40, dtype=E4M3)), "must be bf16 if D is e4m3")):
     with kit.refused(text):
         pb.matmul(a, b, **words, device="emulator")
 with kit.refused("gate: B has 39 columns; their number must be even, since they come in pairs"):
@@ -186,9 +186,9 @@ with kit.refused("B: its batches (3,) do not match A's (2,)"):
     pb.matmul(drawn(2, 4, 8), drawn(3, 8, 4), device="emulator")
 with kit.refused("C: its shape is (40, 24)"):
     pb.matmul(a, b, c=c.T, device="emulator")
-with kit.refused("bias: [39] of bf16; it must be bf16 if D is bf16, of [40]"):
+with kit.refused("bias: it is [39] of bf16, but must be bf16 if D is bf16, of [40]"):
     pb.matmul(a, b, bias=bias[1:], device="emulator")
-with kit.refused("bias: [40] of f32; it must be bf16"):
+with kit.refused("bias: it is [40] of f32, but must be bf16"):
     pb.matmul(a, b, bias=wide(bias).astype(np.float32), device="emulator")
 with kit.refused("activation 'tanh' is not one of"):
     pb.matmul(a, b, activation="tanh", device="emulator")
@@ -249,7 +249,7 @@ for wrong, text in ((dict(alpha="2"), "parameter 'alpha' has type f32, but the a
                     (dict(count=1.5), "parameter 'count' has type u32, but the argument is 1.5"),
                     (dict(count=-1), "parameter 'count' has type u32, but the integer -1 was given"),
                     (dict(x=3), "parameter 'x': it is <class 'int'>, but the other tensors are numpy's: pass numpy.asarray(x)"),
-                    (dict(x=x.astype(np.float64)), "takes a pointer of f32, but one of f64 is given"),
+                    (dict(x=x.astype(np.float64)), "it takes a pointer of f32, but one of f64 was given"),
                     (dict(z=1), "kernel 'saxpy' was given 'z', but takes x, y, alpha, count"),
                     (dict(y=np.frombuffer(bytes(4000), np.float32)), "y: it is read-only"),
                     (dict(device=None), "its memory is on the CPU")):
@@ -492,7 +492,8 @@ for call, text in ((lambda: pb.grouped_mm(a, of_groups, ends.astype(np.int64), d
                     "offs: (5,) of int64; it must be [groups] of int32"),
                    (lambda: pb.grouped_mm(a, of_groups[:3], ends, device="emulator"), "B: 3 matrices, but offs has the ends of 5 groups"),
                    (lambda: pb.grouped_mm(a, of_groups[:, 1:], ends, device="emulator"), "B: 71 rows, but A has 72 columns"),
-                   (lambda: pb.matmul(a, of_groups, offs=ends, bias=bias[0], device="emulator"), "bias: [56] of bf16; it must be bf16"),
+                   (lambda: pb.matmul(a, of_groups, offs=ends, bias=bias[0], device="emulator"),
+                    "bias: it is [56] of bf16, but must be bf16"),
                    (lambda: pb.grouped_mm(drawn(8, 64, dtype=E4M3), drawn(64, 16, dtype=E4M3), ends, device="emulator"),
                     "only 16-bit types")):
     with kit.refused(text):
@@ -528,8 +529,8 @@ dropped = np.where(np.arange(reference.ALL) % 9 == 0, -1, places + 60).astype(np
 pb.matmul(a, of_groups[0], d_rows=dropped, out=got, device="emulator")
 check_groups(got[dropped[dropped >= 0]], (wide(a) @ wide(of_groups[0]))[dropped >= 0], "scattered into more rows")
 kit.check((np.delete(got, dropped[dropped >= 0], 0) == 7).all(), "rows that are not named stay")
-for words, text in ((dict(d_rows=places[1:]), "d_rows: [129] of s32; it must be int32"), (dict(d_rows=places.astype(np.int64)), "d_rows: "
-                                                                                                               "[130] of s64"),
+for words, text in ((dict(d_rows=places[1:]), "d_rows: it is [129] of s32, but must be int32"),
+                    (dict(d_rows=places.astype(np.int64)), "d_rows: it is [130] of s64"),
                     (dict(b=of_groups[0][:, :51], d_rows=places), "with d_rows"), (dict(b=of_groups[0], c=exact.astype(a.dtype), d_rows=places), "d_rows cannot be used with beta C")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": of_groups[0], "device": "emulator", **words})
@@ -684,20 +685,20 @@ s, x = pb.compress_2_4(w), drawn(32, 128)
 with kit.refused("b_metadata cannot be given with a SparseMatrix, which has its own metadata"):
     pb.matmul(x, s, transpose_b=True, b_metadata=s.metadata, device="emulator")
 for words, text in ((dict(b_metadata=None), "B: 64 x 96, but A is 32 x 128; B must have 128 rows, as many as A has columns"),
-                    (dict(b_metadata=s.metadata[:1]), "b_metadata: [1,256] of s32; it must be int32"),
+                    (dict(b_metadata=s.metadata[:1]), "b_metadata: it is [1,256] of s32, but must be int32"),
                     (dict(transpose_b=False), "B: 192 x 64"),
-                    (dict(b_metadata=s.metadata.astype(np.uint32)), "b_metadata: [2,256] of u32; it must be int32"),
+                    (dict(b_metadata=s.metadata.astype(np.uint32)), "b_metadata: it is [2,256] of u32, but must be int32"),
                     (dict(a=s), "A and B are both sparse")):
     with kit.refused(text):
         pb.matmul(**{"a": x, "b": s.values, "b_metadata": s.metadata, "transpose_b": True, "device": "emulator", **words})
 pb.warm_up("matmul", [(32, 64, 128)], "bf16", "emulator", transpose_b=True, b_metadata=True)
 with kit.refused("a_metadata: batches of A with one B"):
     pb.matmul(pb.compress_2_4(np.stack([w, w])), x, transpose_b=True, device="emulator")
-with kit.refused("compress_2_4: row 0, columns 0 to 3: more than two of these four elements are not zero"):
+with kit.refused("compress_2_4: in row 0, columns 0 to 3, more than two of these four elements are not zero"):
     pb.compress_2_4(np.ones((8, 64), BF16))
-with kit.refused("compress_2_4: a matrix of f32; only f16, bf16, e4m3, e5m2, s8 and u8 are supported"):
+with kit.refused("compress_2_4: the type of the matrix is f32, but only f16, bf16, e4m3, e5m2, s8 and u8 are supported"):
     pb.compress_2_4(np.zeros((8, 64), np.float32))
-with kit.refused("compress_2_4: 8 x 66 elements; the number of columns must be a multiple of 4"):
+with kit.refused("compress_2_4: the matrix has 8 x 66 elements, but the number of columns must be a multiple of 4"):
     pb.compress_2_4(np.zeros((8, 66), BF16))
 with kit.refused("decompress_2_4: the metadata of row 0, columns 0 to 3, names element 0 of these four twice"):
     pb.decompress_2_4(s._replace(metadata=0 * s.metadata))

@@ -124,7 +124,7 @@ wide, narrow, offsets = torch.randn(1, 16, 2, 128).to(BF16), heads[0], torch.ten
 packed = dict(query_offsets=offsets, key_offsets=offsets, max_queries=16, max_keys=16)
 for q, v, words, text in ((heads, wide, {},
                            "V has 128 columns (value_depth), but Q has 64; V must have at least one, and no more than Q: pass V in parts"),
-                          (narrow, narrow, packed, "query_offsets: [2] of s64; it must have one dimension of 2 contiguous"),
+                          (narrow, narrow, packed, "query_offsets: it is [2] of s64, but must have one dimension of 2 contiguous"),
                           (narrow, narrow, {**packed, "max_keys": 1.5}, "max_keys: 1.5; it must be an integer"),
                           (heads, heads, dict(scale=[1.0]), "scale: [1.0] is a list"), (heads, heads, dict(softcap=1j), "softcap: 1j is "
                                                                                                            "a complex"),

@@ -146,7 +146,7 @@ def of_append():
     refused("append: v_cache must be [page, heads, row, columns] with k's 16 columns", v_cache=v_cache[..., :8], cache_layout="HND")
     refused("append: k_cache has gaps between its columns: make them adjacent", k_cache=np.zeros((6, 5, 3, 32), np.float32)[..., ::2])
     repeated = np.lib.stride_tricks.as_strided(k_cache, k_cache.shape, (0, *k_cache.strides[1:]))
-    refused("append: k_cache of f32: a page stride of 0 elements for rows of 16", k_cache=repeated)
+    refused("append: k_cache of f32: the page stride is 0 elements, but must be at least the 16 of a row", k_cache=repeated)
     refused("append: v is of type list, but must be a tensor", v=v.tolist())
     refused("append: k_cache is of type NoneType, but must be a tensor", k_cache=None)
     refused("append: k must be [tokens, heads, columns] with an even number of columns, but is (20, 3, 15)", k=k[..., :15])
@@ -202,7 +202,7 @@ def of_numpy():
     values, columns = pb.top_k(x, 3, device="emulator")
     order = np.argsort(-x, 1, kind="stable")[:, :3]
     kit.check((columns == order).all() and (values == np.take_along_axis(x, order, 1)).all(), "top_k")
-    with kit.refused("top_k: k = 65; it must be at most the 64 columns"):
+    with kit.refused("top_k: k is 65, but must be at most the 64 columns"):
         pb.top_k(x, 65, device="emulator")
     with kit.refused("k: 0; it must be an integer above 0"):
         pb.top_k(x, 0, device="emulator")

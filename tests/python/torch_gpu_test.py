@@ -322,7 +322,7 @@ else:
 a, b = drawn(16, 24), drawn(24, 32)
 for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a given result has no gradient"),
                     (dict(out=drawn(16, 31)), "D: its shape is (16, 31)"), (dict(bias=drawn(32).cpu()), "bias: its memory is on device 0"),
-                    (dict(bias=drawn(32).float()), "bias: [32] of f32; it must be bf16"),
+                    (dict(bias=drawn(32).float()), "bias: it is [32] of f32, but must be bf16"),
                     (dict(activation="tanh"), "activation 'tanh' is not "
                                                                                            "one of"),
                     (dict(device="emulator"), "A: its memory is on GPU 0"), (dict(out_dtype=torch.int8), "D of s8 from A of bf16")):

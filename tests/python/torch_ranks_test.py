@@ -405,13 +405,13 @@ def check_without_gpus():
     kit.check(memory((100, 64), (48, 64), (200, 48), 2, False, (eight, "float16")) == 262144 + 200 * 64, "bytes of rows of 8 bits")
     kit.check(memory((100, 64), (48, 64), (200, 48), 2, False, gathered=(200, 64)) == 262144 + 2 * 200 * 64, "bytes with all ranks' A")
     refusal(lambda: memory((100, 64), (48, 64), (200, 48), 2, False, (eight, eight)), "D: e4m3; A is e4m3")
-    refusal(lambda: memory((100, 64), (48, 64), (200, 48), 2, False, gathered=(100, 64)), "gathered: 100 x 64; it must be 200 x 64")
+    refusal(lambda: memory((100, 64), (48, 64), (200, 48), 2, False, gathered=(100, 64)), "gathered: it is 100 x 64, but must be 200 x 64")
     kit.check(memory((100, 64), (48, 64), (100, 48), 2, 2) == 262144 + 2 * 100 * 48, "bytes of sums that come to all")
     kit.check(memory((200, 64), (48, 64), (100, 48), 2, True) == 262144 + 2 * 200 * 48, "bytes of sums")
-    refusal(lambda: memory((100, 64), (48, 64), (100, 48), 2, False), "D: 100 x 48; it must be 200 x 48")
+    refusal(lambda: memory((100, 64), (48, 64), (100, 48), 2, False), "D: it is 100 x 48, but must be 200 x 48")
     refusal(lambda: memory((101, 64), (48, 64), (50, 48), 2, True), "A: 101 rows; their number must be a multiple of the 2 ranks")
-    refusal(lambda: memory((100, 64), (48, 32), (200, 48), 2, False), "B: 48 x 32; it must be 48 x 64")
-    refusal(lambda: memory((100, 64), (48, 64), (200, 48), 1, False), "ranks: 1; there must be at least 2")
+    refusal(lambda: memory((100, 64), (48, 32), (200, 48), 2, False), "B: it is 48 x 32, but must be 48 x 64")
+    refusal(lambda: memory((100, 64), (48, 64), (200, 48), 1, False), "ranks is 1, but must be at least 2")
 
     def norm_memory(x, residual, weight, ranks):
         return _ext.ranked_norm_memory(tuple(untouched(*(shape and (shape, "float16") for shape in (x, residual, weight, x, x)))), ranks,
@@ -419,13 +419,13 @@ def check_without_gpus():
 
     kit.check(norm_memory((4, 100), (4, 100), (100,), 3) == 262144 + 2 * 2560, "bytes of a norm: two places of three ranks' rows")
     kit.check(norm_memory((4, 100), None, None, 2) == 262144 + 2 * 1792, "bytes of a norm without residual and weight")
-    refusal(lambda: norm_memory((4, 100), (4, 100), None, 1), "ranks: 1; there must be at least 2")
+    refusal(lambda: norm_memory((4, 100), (4, 100), None, 1), "ranks is 1, but must be at least 2")
     def tokens_memory(rows, columns, most_rows, experts, ranks_):
         return ranks.tokens_memory(rows, columns, most_rows, torch.bfloat16, experts, ranks_, _ext.EMULATOR)
 
     more = tokens_memory(7, 64, 20, 4, 2) - tokens_memory(7, 64, 10, 4, 2)
     kit.check(more == 2 * 2 * 10 * 128, "bytes of tokens: two places of two ranks' rows")
-    refusal(lambda: tokens_memory(7, 64, 10, 4, 1), "ranks: 1; there must be at least 2")
+    refusal(lambda: tokens_memory(7, 64, 10, 4, 1), "ranks is 1, but must be at least 2")
     a, b = torch.zeros(8, 8), torch.zeros(16, 8)
     refusal(lambda: pb.all_gather_matmul(a, a), "no process group")
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)

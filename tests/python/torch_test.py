@@ -142,7 +142,7 @@ a, b = drawn(16, 24), drawn(24, 32)
 for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a given result has no gradient"),
                     (dict(out=drawn(16, 31)), "D: its shape is (16, 31)"), (dict(out=drawn(32, 16).T), "D: its columns are 16"),
                     (dict(out=drawn(16, 32), out_dtype=torch.float32), "bfloat16, but out_dtype"),
-                    (dict(c=drawn(16, 3)), "C: its shape is (16, 3)"), (dict(bias=drawn(3)), "bias: [3] of bf16; it must be bf16"),
+                    (dict(c=drawn(16, 3)), "C: its shape is (16, 3)"), (dict(bias=drawn(3)), "bias: it is [3] of bf16, but must be bf16"),
                     (dict(activation="tanh"), "activation 'tanh' is not one of"), (dict(device="cpu"), "device 'cpu' is not one of"),
                     (dict(out_dtype=torch.int8), "D of s8 from A of bf16"), (dict(device=None), "A: its memory is on the CPU")):
     with kit.refused(text):

@@ -91,7 +91,7 @@ TEST_CASE("known norms of ranks take their own addresses and epsilon, and their 
   p = right, p.x.memory.address += 2;
   CHECK_ERROR(norm[0](p), "it must begin at a multiple of 16 B");
   p = right, p.rank = 2;
-  CHECK_ERROR(norm[0](p), "rank 2 of 2");
+  CHECK_ERROR(norm[0](p), "the rank is 2 of 2");
   p = right, p.residual->extents = {64, 3};
   CHECK_ERROR(norm[0](p), "residual must have the shape [rows, columns]");
 }
@@ -118,7 +118,7 @@ TEST_CASE("known exchanges of tokens take their own addresses, and their neighbo
   p.grouped.bytes -= 16;
   CHECK_ERROR(tokens[0](TokenForm::dispatch, p), "grouped has ");
   p = right, p.ends.address += 2;
-  CHECK_ERROR(tokens[0](TokenForm::dispatch, p), "it must begin at a multiple of 4 B");
+  CHECK_ERROR(tokens[0](TokenForm::dispatch, p), "but must begin at a multiple of 4 B");
   p = right, p.grouped_ends = {};
   CHECK_ERROR(tokens[0](TokenForm::dispatch, p), "grouped_ends has 0 B");
 }

@@ -116,9 +116,9 @@ TEST_CASE("all-reduces that cannot be right are refused, and their neighbours ar
   };
   const Refusals<kernels::RankedNormArguments> refused(call_with);
   const auto nothing = [](auto&) {};
-  refused([](auto& p) { p.rank = 2; }, "rank 2 of 2; it must be one of the ranks", nothing);
+  refused([](auto& p) { p.rank = 2; }, "the rank is 2 of 2, but must be one of the ranks", nothing);
   refused([](auto& p) { p.memory.pop_back(); },
-          "the exchange memory of 1 ranks was given; there must be 2 to 64", nothing);
+          "the exchange memory of 1 ranks was given, but there must be 2 to 64 ranks", nothing);
   refused([](auto& p) { p.memory[1].bytes -= 256; }, "the exchange memory of rank 1 has 263936 B", nothing);
   refused(
       [](auto& p) {
@@ -154,7 +154,7 @@ TEST_CASE("all-reduces that cannot be right are refused, and their neighbours ar
         p.x.extents = p.residual->extents = p.y.extents = p.new_residual.extents = {3, 64};
         p.x.memory.address += 16, p.x.memory.bytes -= 16;
       });
-  refused([](auto& p) { p.multiprocessors = -1; }, "multiprocessors -1; the number must be 0 or more",
+  refused([](auto& p) { p.multiprocessors = -1; }, "multiprocessors is -1, but must be 0 or more",
           [](auto& p) { p.multiprocessors = 2; });
   // Nothing is launched if there are no rows.
   call_with([](auto& p) {

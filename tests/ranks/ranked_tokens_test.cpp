@@ -157,20 +157,21 @@ TEST_CASE("exchanges of tokens that cannot be right are refused, and their neigh
   };
   const Refusals<kernels::RankedTokensArguments> refused(call_with);
   const auto nothing = [](auto&) {};
-  refused([](auto& p) { p.rank = 2; }, "rank 2 of 2; it must be one of the ranks", nothing);
+  refused([](auto& p) { p.rank = 2; }, "the rank is 2 of 2, but must be one of the ranks", nothing);
   refused([](auto& p) { p.memory.pop_back(); },
-          "the exchange memory of 1 ranks was given; there must be 2 to 64", nothing);
-  refused([](auto& p) { p.experts = 0; }, "0 experts of each of 2 ranks; each must have at least 1",
+          "the exchange memory of 1 ranks was given, but there must be 2 to 64 ranks", nothing);
+  refused([](auto& p) { p.experts = 0; },
+          "there are 0 experts on each of 2 ranks, but each rank must have at least 1",
           [](auto& p) { p.experts = 1; });
-  refused([](auto& p) { p.row_bytes = 40; }, "rows of 40 B; they must have a multiple of 16 B",
+  refused([](auto& p) { p.row_bytes = 40; }, "a row has 40 B, but must have a multiple of 16 B",
           [](auto& p) { p.row_bytes = 48; });
-  refused([](auto& p) { p.rows = 9; }, "rows 9, most_rows 8; rows must be 0 to most_rows",
+  refused([](auto& p) { p.rows = 9; }, "rows is 9 and most_rows is 8, but rows must be 0 to most_rows",
           [](auto& p) { p.rows = 8; });
-  refused([](auto& p) { p.rows = -1; }, "rows -1, most_rows 8", [](auto& p) { p.rows = 0; });
-  refused([](auto& p) { p.grouped.bytes -= 1; }, "grouped has 1023 B; it must have 1024", nothing);
-  refused([](auto& p) { p.ends.address += 2; }, "it must begin at a multiple of 4 B", nothing);
-  refused([](auto& p) { p.splits.bytes -= 4; }, "splits has 20 B; it must have 24", nothing);
-  refused([](auto& p) { p.grouped_ends.bytes = 0; }, "grouped_ends has 0 B; it must have 12", nothing);
+  refused([](auto& p) { p.rows = -1; }, "rows is -1 and most_rows is 8", [](auto& p) { p.rows = 0; });
+  refused([](auto& p) { p.grouped.bytes -= 1; }, "grouped has 1023 B, but must have 1024", nothing);
+  refused([](auto& p) { p.ends.address += 2; }, "but must begin at a multiple of 4 B", nothing);
+  refused([](auto& p) { p.splits.bytes -= 4; }, "splits has 20 B, but must have 24", nothing);
+  refused([](auto& p) { p.grouped_ends.bytes = 0; }, "grouped_ends has 0 B, but must have 12", nothing);
   refused([](auto& p) { p.memory[1].bytes -= 256; }, "the exchange memory of rank 1 has ",
           [](auto& p) {
             p.row_bytes = 32;
@@ -178,8 +179,7 @@ TEST_CASE("exchanges of tokens that cannot be right are refused, and their neigh
           });
   refused([](auto& p) { p.row_bytes = 32, p.memory[1].bytes -= 256; }, "all must have the same size",
           nothing);
-  refused([](auto& p) { p.multiprocessors = -1; }, "multiprocessors -1; the number must be 0 or more",
-          nothing);
+  refused([](auto& p) { p.multiprocessors = -1; }, "multiprocessors is -1, but must be 0 or more", nothing);
 }
 
 }  // namespace ptxbuilder::test::ranked_tokens_test

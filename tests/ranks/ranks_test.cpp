@@ -231,25 +231,25 @@ TEST_CASE("calls of ranks that cannot be right are refused") {
     change(p);
     CHECK_THROWS_WITH_AS(product(p), doctest::Contains(why.c_str()), Error);
   };
-  refused([](auto& p) { p.rank = 2; }, "rank 2 of 2");
-  refused([](auto& p) { p.memory.pop_back(); }, "a product of 1 ranks; there must be 2 to 64");
-  refused([](auto& p) { p.k = 63; }, "k is 63; it must be a multiple of 16 B, which are 8 elements");
-  refused([](auto& p) { p.rows = 0; }, "rows 0");
-  refused([](auto& p) { p.rows = 65; }, "A has 8192 B; it must have 8320");
+  refused([](auto& p) { p.rank = 2; }, "the rank is 2 of 2");
+  refused([](auto& p) { p.memory.pop_back(); }, "a product of ranks has 1 ranks, but must have 2 to 64");
+  refused([](auto& p) { p.k = 63; }, "k is 63, but must be a multiple of 16 B, which are 8 elements");
+  refused([](auto& p) { p.rows = 0; }, "rows is 0");
+  refused([](auto& p) { p.rows = 65; }, "A has 8192 B, but must have 8320");
   refused([](auto& p) { p.memory[1].bytes -= 2; }, "the exchange memory of rank 1 has 278526 B");
   refused([](auto& p) { p.type = DType::f32; }, "does not support f32; A and B must be bf16, f16 or e4m3");
   refused([](auto& p) { p.type = DType::f16; },
           "of f16 cannot have a result of bf16; the result must be of the operands' type");
   refused([](auto& p) { p.type = DType::e4m3, p.b_along_n = true; }, "needs B contiguous along k");
   refused([](auto& p) { p.type = DType::e4m3, p.k = 56; },
-          "k is 56; it must be a multiple of 16 B, which are 16 elements");
-  refused([&](auto& p) { p.kept = {p.d.address, 16000}; }, "the gathered A has 16000 B; it must have 16384");
+          "k is 56, but must be a multiple of 16 B, which are 16 elements");
+  refused([&](auto& p) { p.kept = {p.d.address, 16000}; }, "the gathered A has 16000 B, but must have 16384");
   refused([](auto& p) { p.scale = {p.d.address, 2}; }, "scale has 2 B");
   kernels::RankedProduct scatter(*devices[0], RankedForm::reduce_scatter, uncached());
   RankedRun scattered(devices, {RankedForm::reduce_scatter, 2, 64, 64, 64}, 1);
   kernels::RankedArguments p = scattered.arguments(0);
   p.kept = p.a;
-  CHECK_ERROR(scatter(p), "since it gathers nothing");
+  CHECK_ERROR(scatter(p), "since it does not gather anything");
 }
 
 }  // namespace ptxbuilder::test::ranks_test

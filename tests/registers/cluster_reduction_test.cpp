@@ -143,7 +143,7 @@ TEST_CASE("along an axis of a cluster that has two") {
 TEST_CASE("misuse") {
   check_cases({
       {"two axes, and none is named",
-       {"cluster reduction: a cluster of 2 x 2 x 1 CTAs has several axes; choose one, as in "
+       {"cluster reduction: the cluster has 2 x 2 x 1 CTAs along several axes; choose one, as in "
         "ClusterReduction(k, ClusterAxis::x)"},
        [](bool bad) {
          Kernel k("k");
@@ -154,7 +154,8 @@ TEST_CASE("misuse") {
          done(k);
        }},
       {"two roles",
-       {"cluster reduction: another role has made a call before", "make one ClusterReduction for each role"},
+       {"cluster reduction: another role has already called this ClusterReduction",
+        "make one ClusterReduction for each role"},
        [](bool bad) {
          Kernel k("k");
          k.cluster(2);
@@ -167,7 +168,7 @@ TEST_CASE("misuse") {
          done(k);
        }},
       {"threads that are set after the call",
-       {"cluster reduction: 128 threads make the call, but the CTA has 256: set k.threads() before it"},
+       {"cluster reduction: 128 threads call it, but the CTA has 256: call k.threads() before it"},
        [](bool bad) {
          Kernel k("k");
          k.cluster(2);
@@ -179,7 +180,7 @@ TEST_CASE("misuse") {
          done(k);
        }},
       {"a cluster that is set after it",
-       {"cluster: 2 x 1 x 1 CTAs, after roles or barriers were made for 1"},
+       {"cluster: 2 x 1 x 1 CTAs were requested after roles or barriers had been made for 1"},
        [](bool bad) {
          Kernel k("k");
          if (!bad) k.cluster(2);

@@ -18,10 +18,9 @@ RegisterTile<f32> ordered() { return ones(wgmma_layout(64, 32)); }
 TEST_CASE("layouts") {
   check_cases({
       {"operands in different layouts",
-       {"register tiles of different layouts, wgmma_layout(64, 32) "
-        "((4,8,4),(2,2,4)):((2,32,512),(1,256,8)) "
-        "and strided(64 x 32, 4) (128,(4,4)):(4,(1,512)): cast one to the layout of the other, as in "
-        "layout_cast(b, a.layout())"},
+       {"the register tiles have different layouts, wgmma_layout(64, 32) "
+        "((4,8,4),(2,2,4)):((2,32,512),(1,256,8)) and strided(64 x 32, 4) (128,(4,4)):(4,(1,512)): cast one "
+        "to the layout of the other, as in layout_cast(b, a.layout())"},
        [](bool bad) {
          Kernel k("k");
          auto other = ones(bad ? strided(kExtent, 4) : wgmma_layout(64, 32));
@@ -29,7 +28,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"operands of different layouts under a select",
-       {"register tiles of different layouts", "wgmma_8bit(32)"},
+       {"the register tiles have different layouts", "wgmma_8bit(32)"},
        [](bool bad) {
          Kernel k("k");
          auto x = ordered(), other = ones(bad ? wgmma_8bit(32) : wgmma_layout(64, 32));
@@ -37,7 +36,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a row of another layout's next to a tile",
-       {"register tiles of 64 x 32 and 64 x 1 elements, wgmma_layout(64, 32)",
+       {"the register tiles have 64 x 32 and 64 x 1 elements in wgmma_layout(64, 32)",
         "and the rows of strided(64 x 32, 4)", "layout_cast the second to the rows of wgmma_layout(64, 32)"},
        [](bool bad) {
          Kernel k("k");
@@ -46,7 +45,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a column of another layout's before a tile",
-       {"register tiles of 64 x 32 and 1 x 32 elements, wgmma_layout(64, 32)", "wgmma_8bit(32)",
+       {"the register tiles have 64 x 32 and 1 x 32 elements in wgmma_layout(64, 32)", "wgmma_8bit(32)",
         "layout_cast the second to the columns of wgmma_layout(64, 32)"},
        [](bool bad) {
          Kernel k("k");
@@ -55,7 +54,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"tiles of extents that have no dimension in common",
-       {"register tiles of 64 x 32 and 64 x 16 elements",
+       {"the register tiles have 64 x 32 and 64 x 16 elements",
         "one of them must have one value for each row, or for each column, of the other"},
        [](bool bad) {
          Kernel k("k");
@@ -64,7 +63,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a row of a tile that is one value",
-       {"register tiles of 64 x 32 and 64 x 1 elements, splat(64 x 32)", "layout_cast the splat"},
+       {"the register tiles have 64 x 32 and 64 x 1 elements in splat(64 x 32)", "layout_cast the splat"},
        [](bool bad) {
          Kernel k("k");
          auto x = ones(bad ? splat(kExtent) : wgmma_layout(64, 32)), row = ones(wgmma_row(64));
@@ -80,7 +79,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a Var of a row that would become a tile",
-       {"a Var of wgmma_row(64)", "is assigned a tile of wgmma_layout(64, 32)",
+       {"a Var of wgmma_row(64)", "cannot hold a tile of wgmma_layout(64, 32)",
         "assign layout_cast(tile, variable.layout())"},
        [](bool bad) {
          Kernel k("k");
@@ -90,7 +89,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"elements that are too few",
-       {"register tile: 15 elements, but a thread holds 16 of wgmma_layout(64, 32)"},
+       {"register tile: 15 elements were given, but a thread holds 16 of wgmma_layout(64, 32)"},
        [](bool bad) {
          Kernel k("k");
          std::vector<f32> elements(bad ? 15 : 16, f32(1));
@@ -98,7 +97,8 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"registers that are too many",
-       {"register tile: 16 registers, but a thread has 16 bf16, 2 to a register, of wgmma_layout(64, 32)"},
+       {"register tile: 16 registers were given, but a thread has 16 bf16, 2 to a register, of "
+        "wgmma_layout(64, 32)"},
        [](bool bad) {
          Kernel k("k");
          std::vector<u32> registers(bad ? 16 : 8, u32(1));
@@ -106,7 +106,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"bits shifted out",
-       {"a shift by 32 of a 32-bit value"},
+       {"the shift by 32 must be by less than the 32 bits of the value"},
        [](bool bad) {
          Kernel k("k");
          auto x = row_index(wgmma_layout(64, 32));
@@ -114,8 +114,8 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"parts of sums that other threads share",
-       {"partial: a reduction of the rows of wgmma_layout(64, 32)", "whose parts are in 4 threads",
-        "and one of the rows of strided(64 x 32, 4)", "are in 8"},
+       {"reduction of the rows of wgmma_layout(64, 32)", "are in 4 threads",
+        "a reduction of the rows of strided(64 x 32, 4)", "are in 8"},
        [](bool bad) {
          Kernel k("k");
          auto a = partial_rows<Reduction::add>(ordered());
@@ -124,8 +124,8 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a Var of parts that are of another layout",
-       {"partial: a reduction of the rows of wgmma_layout(64, 32)",
-        "and one of the columns of wgmma_layout(64, 32)"},
+       {"reduction of the rows of wgmma_layout(64, 32)",
+        "a reduction of the columns of wgmma_layout(64, 32)"},
        [](bool bad) {
          Kernel k("k");
          auto x = ordered();
@@ -135,8 +135,8 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"parts scaled by a whole tile",
-       {"partial: a reduction of the rows of wgmma_layout(64, 32)",
-        "is scaled by a tile of wgmma_layout(64, 32)", "one value for each of its values"},
+       {"reduction of the rows of wgmma_layout(64, 32)", "is scaled by a tile of wgmma_layout(64, 32)",
+        "one value for each value of the reduction"},
        [](bool bad) {
          Kernel k("k");
          auto sum = partial_rows<Reduction::add>(ordered());
@@ -145,7 +145,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a broadcast of another layout's rows",
-       {"broadcast: a tile of wgmma_row(64)", "to strided(64 x 32, 4)", "the rows of strided(64 x 32, 4)"},
+       {"broadcast: the tile is wgmma_row(64)", "but strided(64 x 32, 4)", "the rows of strided(64 x 32, 4)"},
        [](bool bad) {
          Kernel k("k");
          RegisterLayout to = bad ? strided(kExtent, 4) : wgmma_layout(64, 32);
@@ -153,7 +153,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a cast to another extent",
-       {"layout_cast: from wgmma_layout(64, 32)", "to wgmma_layout(64, 40)", "their extents differ"},
+       {"layout_cast: wgmma_layout(64, 32)", "to wgmma_layout(64, 40)", "their extents differ"},
        [](bool bad) {
          Kernel k("k");
          RegisterLayout to = wgmma_layout(64, bad ? 40 : 32);
@@ -161,7 +161,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a cast to a splat",
-       {"layout_cast: from wgmma_layout(64, 32)", "to splat(64 x 32)", "a splat is one value"},
+       {"layout_cast: wgmma_layout(64, 32)", "to splat(64 x 32)", "a splat is one value"},
        [](bool bad) {
          Kernel k("k");
          auto x = ones(bad ? wgmma_layout(64, 32) : splat(kExtent));
@@ -170,7 +170,7 @@ TEST_CASE("layouts") {
        }},
       {"a reduction of rows that wander",
        {"strided(64 x 24, 4)", "its rows and columns are not separate",
-        "layout_cast the tile first, as to wgmma_layout(64, 24)"},
+        "layout_cast the tile first, for example to wgmma_layout(64, 24)"},
        [](bool bad) {
          Kernel k("k");
          auto x = ones(bad ? strided({64, 24}, 4) : wgmma_layout(64, 24));
@@ -194,14 +194,15 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"vectors that do not divide",
-       {"strided: 64 x 32 elements in vectors of 32: their number must be a multiple of 4096"},
+       {"strided: 64 x 32 elements in vectors of 32 were requested, but the number of elements must be a "
+        "multiple of 4096"},
        [](bool bad) {
          Kernel k("k");
          HERE strided(kExtent, bad ? 32 : 16);
          done(k);
        }},
       {"half of a wgmma",
-       {"wgmma_layout: m = 32 must be a multiple of 64"},
+       {"wgmma_layout: m is 32, but must be a multiple of 64"},
        [](bool bad) {
          Kernel k("k");
          HERE wgmma_layout(bad ? 32 : 64, 32);
@@ -224,7 +225,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a loop that changes the layout",
-       {"a Var of wgmma_layout(64, 32)", "is assigned a tile of strided(64 x 32, 4)"},
+       {"a Var of wgmma_layout(64, 32)", "cannot hold a tile of strided(64 x 32, 4)"},
        [](bool bad) {
          Kernel k("k");
          Var<RegisterTile<f32>> sum(ordered());
@@ -233,7 +234,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a value that a thread has not",
-       {"value 16 of the 16 that a thread holds of wgmma_layout(64, 32)"},
+       {"value 16 was requested, but a thread holds 16 of wgmma_layout(64, 32)"},
        [](bool bad) {
          Kernel k("k");
          HERE ordered().value(bad ? 16 : 15);
@@ -245,7 +246,7 @@ TEST_CASE("layouts") {
 TEST_CASE("memory and matrix products") {
   check_cases({
       {"a tile of another type",
-       {"load: a tile of bf16 in registers, but a f16 64x32 tile"},
+       {"load: the tile in registers is bf16, but the one in shared memory is an f16 64x32 tile"},
        [](bool bad) {
          Kernel k("k");
          auto tile = k.shared<f16>({64, 32});
@@ -257,8 +258,8 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"a tile of another extent",
-       {"store: wgmma_layout(64, 32)", "is of 64 x 32 elements, but the view of a f32 64x64 tile",
-        "of 64 x 64"},
+       {"store: wgmma_layout(64, 32)", "has 64 x 32 elements, but the view of an f32 64x64 tile",
+        "has 64 x 64"},
        [](bool bad) {
          Kernel k("k");
          auto tile = k.shared<f32>({64, bad ? 64 : 32});
@@ -266,7 +267,7 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"rows closer than they are long",
-       {"rows of 32 elements that are 16 apart"},
+       {"the rows have 32 elements, but are only 16 apart"},
        [](bool bad) {
          Kernel k("k");
          auto [p] = k.params<gptr<f32>>("p");
@@ -275,7 +276,7 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"a stride that is not a multiple",
-       {"multiples_of: the stride 36 is not a multiple of 8"},
+       {"multiples_of: the stride is 36, but must be a multiple of 8"},
        [](bool bad) {
          Kernel k("k");
          auto [p] = k.params<gptr<f16>>("p");
@@ -284,7 +285,7 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"an extent that is not a multiple",
-       {"multiples_of: the extent 30 is not a multiple of 8"},
+       {"multiples_of: the extent is 30, but must be a multiple of 8"},
        [](bool bad) {
          Kernel k("k");
          auto [p, n] = k.params<gptr<f16>, u32>("p", "n");
@@ -293,7 +294,7 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"multiples of no power of two",
-       {"multiples_of: 6 is not a power of two"},
+       {"multiples_of: the number is 6, but must be a power of two"},
        [](bool bad) {
          Kernel k("k");
          auto [p, n] = k.params<gptr<f16>, u32>("p", "n");
@@ -302,7 +303,7 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"a coordinate below 0",
-       {"the constant -1 does not fit u32"},
+       {"the constant -1 does not fit in u32"},
        [](bool bad) {
          Kernel k("k");
          auto [p, n] = k.params<gptr<f16>, u32>("p", "n");
@@ -311,9 +312,8 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"rows stored to a tensor in which they overlap",
-       {"store: 64 x 32 elements with strides of 16 between rows and 1 between columns, so several elements "
-        "share one "
-        "place"},
+       {"store: 64 x 32 elements have strides of 16 between rows and 1 between columns, so several elements "
+        "would share one address"},
        [](bool bad) {
          Kernel k("k");
          auto [p] = k.params<gptr<f32>>("p");
@@ -323,8 +323,8 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"columns stored to one place",
-       {"store: 64 x 32 elements with strides of 1 between rows and 0 between columns, so several elements "
-        "share one place"},
+       {"store: 64 x 32 elements have strides of 1 between rows and 0 between columns, so several elements "
+        "would share one address"},
        [](bool bad) {
          Kernel k("k");
          auto [p] = k.params<gptr<f32>>("p");
@@ -343,7 +343,7 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"more threads than a tile has",
-       {"a CTA of 256 threads; without roles, a tile needs a CTA of 128"},
+       {"the CTA has 256 threads, but without roles, a tile needs a CTA of 128"},
        [](bool bad) {
          Kernel k("k");
          auto [p] = k.params<gptr<f32>>("p");
@@ -352,8 +352,8 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"an accumulator from another layout",
-       {"store: a tile of strided(64 x 32, 4)", "to an accumulator of wgmma_layout(64, 32)",
-        "store layout_cast(x, wgmma_layout(64, 32))"},
+       {"store: the layout of the tile is strided(64 x 32, 4)",
+        "but that of the accumulator is wgmma_layout(64, 32)", "store layout_cast(x, wgmma_layout(64, 32))"},
        [](bool bad) {
          Kernel k("k");
          Accumulator acc(64, 32);
@@ -362,7 +362,7 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"an accumulator of another type",
-       {"load: a tile of f16 in registers, but an accumulator of f32"},
+       {"load: the tile in registers is f16, but the accumulator is f32"},
        [](bool bad) {
          Kernel k("k");
          Accumulator acc(64, 32, bad ? DType::f32 : DType::f16);
@@ -371,7 +371,8 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"a part of an accumulator beyond its columns",
-       {"load: 64 x 16 elements from (0, 24) of 64 x 32; rows are multiples of 64 within them, columns of 8"},
+       {"load: 64 x 16 elements from (0, 24) of 64 x 32 were requested; they must be within these, rows in "
+        "multiples of 64 and columns in multiples of 8"},
        [](bool bad) {
          Kernel k("k");
          Accumulator acc(64, 32);
@@ -380,7 +381,8 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"a part of a tile in another layout",
-       {"part: of a tile of strided(64 x 32, 4)", "layout_cast it to wgmma_layout(64, 32) first"},
+       {"part: the layout of the tile is strided(64 x 32, 4)",
+        "layout_cast it to wgmma_layout(64, 32) first"},
        [](bool bad) {
          Kernel k("k");
          auto x = ones(bad ? strided(kExtent, 4) : wgmma_layout(64, 32));

@@ -221,17 +221,16 @@ TEST_CASE("misuse of an exchange") {
        {"store_async: the kernel has no cluster; st.async needs one, such as that of k.cluster(2)"},
        [&](bool bad) { alone(pairs, true, bad ? 1 : 2); }},
       {"a pipeline without exchanges",
-       {"store_async: into a stage that CTAs do not exchange; make the pipeline with ThreadProducers{.axes = "
-        "ClusterAxis::x, "
-        ".exchanges = true}"},
+       {"store_async: the destination is a stage that CTAs do not exchange; make the pipeline with "
+        "ThreadProducers{.axes = ClusterAxis::x, .exchanges = true}"},
        [&](bool bad) { with_ring({.axes = ClusterAxis::x, .exchanges = !bad}, ClusterAxis::x); }},
       {"a pipeline of three CTAs",
-       {"store_async: 3 CTAs along x exchange the stages of a pipeline; at most two can"},
+       {"store_async: 3 CTAs along x exchange the stages of a pipeline, but at most two can"},
        [&](bool bad) {
          with_ring({.axes = ClusterAxis::x, .exchanges = true}, ClusterAxis::x, bad ? 3 : 2);
        }},
       {"a pipeline along another axis",
-       {"store_async: into a stage that CTAs release along other axes; make the pipeline with "
+       {"store_async: the destination is a stage that CTAs release along other axes; make the pipeline with "
         "ThreadProducers{.axes = ClusterAxis::y"},
        [&](bool bad) {
          with_ring({.axes = ClusterAxis::x, .exchanges = true}, bad ? ClusterAxis::y : ClusterAxis::x);

@@ -129,8 +129,9 @@ TEST_CASE("caches with gaps between pages, heads and rows") {
   };
   refused({96, 8, 48, 8, 2}, "append: k_cache has gaps between its columns");
   refused({96, 8, 48}, "append: k_cache has 5 dimensions, but 3 strides");
-  refused({192, 0, 48, 4, 1}, "append: k_cache of f32: a head stride of 0 elements for rows of 8");
-  refused({24, 8, 48, 4, 1}, "makes 4 rows of 8 in 3 heads in 3 pages overlap, which are written");
+  refused({192, 0, 48, 4, 1},
+          "append: k_cache of f32: the head stride is 0 elements, but must be at least the 8 of a row");
+  refused({24, 8, 48, 4, 1}, "4 rows of 8 in 3 heads in 3 pages overlap, but they are written");
   c.call.tensors[0]->strides = {48, 8, 4, 1};
   CHECK_ERROR(c.rows(c.call), "append: k has gaps");
 }
@@ -252,9 +253,10 @@ TEST_CASE("misuse of append is refused") {
   c.call.tensors[3]->type = DType::bf16;
   refused("append: v_cache is bf16; its type must be that of k, f32, or e4m3");
   c.call.tensors[8] = kernels::RowOperand{DType::f32, {2}, c.put(Floats(2))};
-  refused("append: 2 scales; there must be one, or one for each of 3 heads");
+  refused("append: 2 scales were given, but there must be one, or one for each of 3 heads");
   c.call.tensors[8] = kernels::RowOperand{DType::f32, {2, 3}, c.put(Floats(6))};
-  refused(fmt::format("append: 2 scale_pages; there must be one, or one for each of {} pages", kPages));
+  refused(fmt::format("append: 2 scale_pages were given, but there must be one, or one for each of {} pages",
+                      kPages));
   c.call.tensors[0]->memory.address = c.call.tensors[2]->memory.address;
   refused("overlaps");
   // Nothing is stored in caches without pages.

@@ -111,7 +111,8 @@ TEST_CASE("without a driver, the library and the reason are named") {
   if (!dlopen("libcuda.so.1", RTLD_NOW))
     CHECK_ERROR(open_device("cuda"),
                 "device 'cuda': libcuda.so.1 not found: no NVIDIA driver on this machine");
-  CHECK_ERROR(open_device("gpu"), "device 'gpu' is not one of cuda, cuda:0, cuda:1, ..., emulator, auto");
+  CHECK_ERROR(open_device("gpu"),
+              "the device is 'gpu', but must be cuda, cuda:0, cuda:1, ..., emulator or auto");
 }
 
 TEST_CASE("a GPU that can run the code is chosen, or the error says why not") {
@@ -201,7 +202,7 @@ TEST_CASE("a launch hands the driver its shape, attributes and parameters") {
   how.grid.x = 3;
   CHECK_ERROR(launch(*device, *program, how), "grid 3 x 2 x 3 is not a multiple of cluster 2 x 1 x 1");
   CHECK_ERROR(device->launch(*program, launch_of(s), {}),
-              "launch of 'copy': 0 parameters, the kernel takes 2");
+              "launch of 'copy': 0 parameters were given, but the kernel takes 2");
   mock.launch = Status::launch_out_of_resources;
   CHECK_ERROR(launch(*device, *program, launch_of(s)),
               "cuLaunchKernelEx of kernel 'copy' failed: CUDA_ERROR_OF_MOCK (701)");
@@ -287,7 +288,8 @@ TEST_CASE("a GPU is chosen by its number") {
   mock.major = 8;
   CHECK_ERROR(with(0), "no GPU runs sm_90a code: GPU 0 has compute capability 8.0");
   for (const char* name : {"cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda1", "cuda: 1"})
-    CHECK_ERROR(open_device(name), std::string("device '") + name + "' is not one of cuda, cuda:0, cuda:1");
+    CHECK_ERROR(open_device(name),
+                std::string("the device is '") + name + "', but must be cuda, cuda:0, cuda:1");
   if (!dlopen("libcuda.so.1", RTLD_NOW)) CHECK_ERROR(open_device("cuda:1"), "device 'cuda:1': libcuda.so.1");
 }
 
@@ -434,7 +436,7 @@ TEST_CASE("what the GPU cannot hold is refused when the kernel is loaded") {
   auto device = open();
   SUBCASE("cluster") {
     CHECK_ERROR(device->load(kPtx, signature(16)),
-                "kernel 'copy' has clusters of 16 x 1 x 1 = 16 CTAs; with 128 threads and 204800 B of "
+                "kernel 'copy' has clusters of 16 x 1 x 1 = 16 CTAs, but with 128 threads and 204800 B of "
                 "dynamic shared memory, this GPU can place at most 8");
     CHECK(mock.non_portable == 1);
     mock.max_cluster = 16;
@@ -453,8 +455,8 @@ TEST_CASE("what the GPU cannot hold is refused when the kernel is loaded") {
   SUBCASE("shared memory") {
     mock.static_shared = 232448 - 200 * 1024 + 1;
     CHECK_ERROR(device->load(kPtx, signature()),
-                "kernel 'copy' uses 27649 B static + 204800 B dynamic shared memory, 1 B over this GPU's "
-                "232448 B per CTA");
+                "kernel 'copy' uses 27649 B of static and 204800 B of dynamic shared memory, 1 B over this "
+                "GPU's 232448 B per CTA");
     mock.static_shared -= 1;
     CHECK(device->load(kPtx, signature()) != nullptr);
   }
@@ -477,10 +479,11 @@ TEST_CASE("an image and a sidecar that do not belong together are refused") {
   mock.parameter_sizes = {8, 4, 4};
   CHECK_ERROR(device->load(kPtx, signature()), "the image takes more than the sidecar's 2 parameters");
   mock.parameter_sizes = {8, 8};
-  CHECK_ERROR(device->load(kPtx, signature()), "parameter 1 'n' is 8 B in the image, 4 B in the sidecar");
+  CHECK_ERROR(device->load(kPtx, signature()), "parameter 1 'n' is 8 B in the image, but 4 B in the sidecar");
   mock.parameter_sizes = {8, 4};
   mock.required_cluster[0] = 2, mock.required_cluster[1] = 1, mock.required_cluster[2] = 1;
-  CHECK_ERROR(device->load(kPtx, signature()), "cluster 2 x 1 x 1 in the image, 1 x 1 x 1 in the sidecar");
+  CHECK_ERROR(device->load(kPtx, signature()),
+              "the cluster is 2 x 1 x 1 in the image, but 1 x 1 x 1 in the sidecar");
   CHECK(device->load(kPtx, signature(2)) != nullptr);
   mock.get_function = Status::not_found;
   CHECK_ERROR(device->load(kPtx, signature(2)), "the image has no kernel 'copy'");
@@ -521,7 +524,7 @@ TEST_CASE("corrupt cubins are refused before the driver reads them") {
     image[at] = static_cast<char>(byte);
     return image;
   };
-  CHECK_ERROR(check_cubin(with(EI_CLASS, ELFCLASS32), "copy"), "an ELF file of class 1");
+  CHECK_ERROR(check_cubin(with(EI_CLASS, ELFCLASS32), "copy"), "it is an ELF file of class 1");
   CHECK_ERROR(check_cubin(with(offsetof(Elf64_Ehdr, e_machine), 62), "copy"),
               "for machine 62, not for CUDA (190)");
   CHECK_ERROR(check_cubin(with(offsetof(Elf64_Ehdr, e_shstrndx), 200), "copy"), "no section of names");
@@ -595,17 +598,18 @@ TEST_CASE("time gives one value for each counted call") {
   CHECK(device->time(3, 5, [&] { ++calls; }) == std::vector<double>(5, 250.0));
   CHECK(calls == 8);
   CHECK(mock.records == 10);
-  CHECK_ERROR(device->time(0, 0, [] {}), "time: 0 warm-up calls, 0 calls");
+  CHECK_ERROR(device->time(0, 0, [] {}),
+              "time: 0 warm-up calls and 0 calls were requested, but there must be at least 0 and 1");
   CHECK(device->time(0, 1, [] {}).size() == 1);
 }
 
 TEST_CASE("memory") {
   MockDriver& mock = fresh_mock();
   auto device = open();
-  CHECK_ERROR(device->allocate(0), "allocate: 0 bytes");
+  CHECK_ERROR(device->allocate(0), "allocate: 0 B");
   mock.alloc = Status::out_of_memory;
   CHECK_ERROR(device->allocate(4096),
-              "allocate: 4096 B of device memory requested, but 600 B of 1000 B are free");
+              "allocate: 4096 B of device memory were requested, but only 600 B of 1000 B are free");
   CHECK(kind_of([&] { (void)device->allocate(4096); }) == Error::Kind::out_of_memory);
   CHECK(kind_of([&] { (void)device->allocate(0); }) == Error::Kind::refused);
   CHECK(kind_of([] { (void)open_cuda_device("sm_90a", "/nowhere/libcuda.so"); }) == Error::Kind::device);
@@ -641,7 +645,7 @@ TEST_CASE("tensor maps are checked before the driver sees them") {
   // The box lists the channels, the pixels, the corners, and the step along the dimension after the channels.
   CHECK(mock.box == std::vector<uint32_t>{32, 64, static_cast<uint32_t>(-3), static_cast<uint32_t>(-2), 2});
   pixels.im2col->lower[0] = -129;
-  CHECK_ERROR(device->encode(pixels), "tensor map: a corner of -129; -128 to 127 are possible for rank 4");
+  CHECK_ERROR(device->encode(pixels), "tensor map: a corner is -129, but must be -128 to 127 for rank 4");
   mock.encode = Status::invalid_value;
   CHECK_ERROR(
       device->encode(a),

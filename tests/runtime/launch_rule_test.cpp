@@ -71,16 +71,16 @@ TEST_CASE("a rule that is none is refused with its column") {
   refused("(n", "3: expected ')', found the end");
   refused("n = 2", "3: expected an operator or the end, found '='");
   refused("ceil_div(n)", "11: expected ',', found ')'");
-  refused("floor(n)", "1: there is no function 'floor'; there are ceil_div, min, max and extent");
+  refused("floor(n)", "1: there is no function 'floor'; the functions are ceil_div, min, max and extent");
   refused("2 * m", "5: there is no 'm'; the names are extent(A, 0 to 1), n, s, big, multiprocessors");
   refused("x", "1: there is no 'x'; the names are");
   refused("A", "1: there is no 'A'");
   refused("extent(A, 2)", "1: there is no 'extent(A, 2)'; the names are extent(A, 0 to 1), n");
   refused("extent(n, 0)", "1: there is no 'extent(n, 0)'");
   refused("extent(A, n)", "11: expected an integer, found 'n'");
-  refused("9223372036854775808", "1: the integer does not fit 64 bits");
-  refused(std::string(40, '(') + "1", "33: nested more than 32 deep");
-  refused(std::string(40, '-') + "1", "33: nested more than 32 deep");
+  refused("9223372036854775808", "1: the integer does not fit in 64 bits");
+  refused(std::string(40, '(') + "1", "33: nested more than 32 levels deep");
+  refused(std::string(40, '-') + "1", "33: nested more than 32 levels deep");
   refused(std::string(5000, ' ') + "1", "1: it is longer than 4096 characters");
 }
 

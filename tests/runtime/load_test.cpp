@@ -54,7 +54,7 @@ TEST_CASE("load() runs an edited PTX file in the kernel's place, and refuses one
 
   std::ofstream(file) << text.replace(text.find(".maxntid 128"), 12, ".maxntid 256");
   CHECK_ERROR(load(*device, twice(), {.ptx_file = file}),
-              "twice.ptx: it cannot run in the place of kernel 'twice': the most threads (.maxntid) is 256");
+              "twice.ptx: it cannot replace kernel 'twice': the most threads (.maxntid) is 256");
   CHECK_ERROR(load(*device, twice(), {.ptx_file = folder.path("none")}), "none: cannot be read");
 }
 

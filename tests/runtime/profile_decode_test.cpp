@@ -337,7 +337,7 @@ TEST_CASE("memory that is no profile is refused, and a warp that did not end is 
   m.put(kCalibrationRecords + kEach, header);
   CHECK(refused().find("warp 1 has started 9 times") != std::string::npos);
   m.bytes().resize(100);
-  CHECK(refused().find("memory of 100 B") != std::string::npos);
+  CHECK(refused().find("the memory has 100 B") != std::string::npos);
 }
 
 TEST_CASE("Perfetto's form: processes, tracks, names, slices in order, and marks with values") {

@@ -171,39 +171,43 @@ TEST_CASE("arguments that are not the kernel's are refused by name") {
   SUBCASE("missing") {
     e.arguments.pop_back();
     CHECK_ERROR(e.launch(),
-                "kernel 'scale' takes 4 arguments (a, out, n, alpha), 3 are given; missing: alpha");
+                "kernel 'scale' takes 4 arguments (a, out, n, alpha), but 3 were given; missing: alpha");
   }
   SUBCASE("extra") {
     e.arguments.push_back(scalar(1));
-    CHECK_ERROR(e.launch(), "takes 4 arguments (a, out, n, alpha), 5 are given; the last 1 are superfluous");
+    CHECK_ERROR(e.launch(),
+                "takes 4 arguments (a, out, n, alpha), but 5 were given; the last 1 are superfluous");
   }
   SUBCASE("type of a scalar") {
-    CHECK_ERROR(with(2, scalar(7)), "parameter 2 'n': takes a scalar of u32, but one of s32 is given");
-    CHECK_ERROR(with(2, scalar(uint64_t{7})), "takes a scalar of u32, but one of u64 is given");
-    CHECK_ERROR(with(3, scalar(0.5)), "parameter 3 'alpha': takes a scalar of f32, but one of f64 is given");
+    CHECK_ERROR(with(2, scalar(7)), "parameter 2 'n': it takes a scalar of u32, but one of s32 was given");
+    CHECK_ERROR(with(2, scalar(uint64_t{7})), "it takes a scalar of u32, but one of u64 was given");
+    CHECK_ERROR(with(3, scalar(0.5)),
+                "parameter 3 'alpha': it takes a scalar of f32, but one of f64 was given");
     with(2, scalar_bits(DType::u32, 9));
     CHECK(e.device.values[2] == 9);
   }
   SUBCASE("kind") {
-    CHECK_ERROR(with(1, scalar(1.0f)), "parameter 1 'out': takes a pointer, a scalar is given");
-    CHECK_ERROR(with(0, pointer(e.a, DType::bf16)), "parameter 0 'a': takes a tensor, a pointer is given");
+    CHECK_ERROR(with(1, scalar(1.0f)), "parameter 1 'out': it takes a pointer, but a scalar was given");
+    CHECK_ERROR(with(0, pointer(e.a, DType::bf16)),
+                "parameter 0 'a': it takes a tensor, but a pointer was given");
     CHECK_ERROR(with(1, tensor(e.out, DType::f32, {16})),
-                "parameter 1 'out': takes a pointer, a tensor is given");
+                "parameter 1 'out': it takes a pointer, but a tensor was given");
   }
   SUBCASE("type pointed to") {
-    CHECK_ERROR(with(1, pointer(e.out, DType::bf16)), "takes a pointer of f32, but one of bf16 is given");
+    CHECK_ERROR(with(1, pointer(e.out, DType::bf16)), "it takes a pointer of f32, but one of bf16 was given");
     with(1, pointer(View{}, DType::f32));
     CHECK(e.device.values[1] == 0);
   }
   SUBCASE("type of a tensor") {
     CHECK_ERROR(with(0, tensor(e.a, DType::f16, {128, 96})),
-                "takes a tensor of bf16, but one of f16 is given");
+                "it takes a tensor of bf16, but one of f16 was given");
   }
   SUBCASE("rank of a tensor") {
     CHECK_ERROR(with(0, tensor(e.a, DType::bf16, {128, 48, 2})),
-                "takes a tensor of rank 2, but one of rank 3 is given");
-    CHECK_ERROR(tensor(e.a, DType::bf16, {1, 1, 1, 1, 1, 1}), "tensor: rank 6 is not in 1 to 5");
-    CHECK_ERROR(tensor(e.a, DType::bf16, {128, 96}, {256, 256}), "tensor: 2 strides for rank 2; give 1");
+                "it takes a tensor of rank 2, but one of rank 3 was given");
+    CHECK_ERROR(tensor(e.a, DType::bf16, {1, 1, 1, 1, 1, 1}), "tensor: the rank is 6, but must be 1 to 5");
+    CHECK_ERROR(tensor(e.a, DType::bf16, {128, 96}, {256, 256}),
+                "tensor: 2 strides were given for rank 2; give 1");
   }
   SUBCASE("rules of the tensor map") {
     CHECK_ERROR(with(0, tensor(e.a, DType::bf16, {100, 96})),
@@ -229,7 +233,7 @@ TEST_CASE("arguments that are not the kernel's are refused by name") {
   }
   SUBCASE("a buffer without memory") {
     Buffer none;
-    CHECK_ERROR(with(1, pointer(none, DType::f32)), "a Buffer without memory is a kernel argument");
+    CHECK_ERROR(with(1, pointer(none, DType::f32)), "the Buffer that is passed as an argument has no memory");
   }
 }
 
@@ -281,15 +285,16 @@ TEST_CASE("a struct's fields are checked one by one and laid out as in C") {
   CHECK(arrived.out == out.address());
   CHECK(arrived.half == 0x3f80);
   CHECK_ERROR(with(1, scalar(0.5f)),
-              "kernel 'scale', parameter 0 'scaling': field 1 'beta': takes a scalar of f64, but one of f32 "
-              "is given");
+              "kernel 'scale', parameter 0 'scaling': field 1 'beta': it takes a scalar of f64, but one of "
+              "f32 was given");
   CHECK_ERROR(with(1, scalar(0.5).named("alpha")),
               "field 1 'beta': the argument is named 'alpha'; fields are flags, beta, out, half");
-  CHECK_ERROR(with(2, scalar(1.0f)), "field 2 'out': takes a pointer, a scalar is given");
-  CHECK_ERROR(kernel.launch({.grid = {2}}, {scalar(1u)}), "'scaling': takes a struct, a scalar is given");
+  CHECK_ERROR(with(2, scalar(1.0f)), "field 2 'out': it takes a pointer, but a scalar was given");
+  CHECK_ERROR(kernel.launch({.grid = {2}}, {scalar(1u)}),
+              "'scaling': it takes a struct, but a scalar was given");
   fields.pop_back();
   CHECK_ERROR(kernel.launch({.grid = {2}}, {structure(fields)}),
-              "takes a struct of 4 fields (flags, beta, out, half), but 3 are given");
+              "it takes a struct of 4 fields (flags, beta, out, half), but 3 were given");
   CHECK(device.launches == 1);
 }
 
@@ -337,7 +342,7 @@ TEST_CASE("a prepared launch takes other addresses, scalars and streams, and all
   CHECK(e.device.last.stream.handle() == stream);
 
   CHECK_ERROR(prepared({{other.address() + 8, 0, 0, 0}}, {}), "parameter 0 'a': tensor map: the address");
-  CHECK_ERROR(prepared({{other.address()}}, {}), "takes 4 arguments (a, out, n, alpha), 1 are given");
+  CHECK_ERROR(prepared({{other.address()}}, {}), "takes 4 arguments (a, out, n, alpha), but 1 were given");
   CHECK(e.device.launches == 1);
 
   // A map is encoded again only if its address differs from that of the last launch.
@@ -353,7 +358,7 @@ TEST_CASE("a prepared launch takes other addresses, scalars and streams, and all
   e.arguments[0] = tensor(e.a.part(0, 64), DType::bf16, {128, 96});
   CHECK_ERROR(e.kernel.prepare(e.options, e.arguments), "parameter 0 'a': the tensor [128, 96]");
   e.arguments[0] = scalar(1u);
-  CHECK_ERROR(e.kernel.prepare(e.options, e.arguments), "takes a tensor, a scalar is given");
+  CHECK_ERROR(e.kernel.prepare(e.options, e.arguments), "it takes a tensor, but a scalar was given");
 }
 
 TEST_CASE("a list of arguments keeps what is made in it, as long as it lives, on the stack and beyond") {
@@ -404,7 +409,7 @@ TEST_CASE("the rules of a launch") {
         refused() ==
         "launch of 'scale': grid 5 x 3 x 1 is not a multiple of cluster 2 x 1 x 1: 5 % 2 = 1 in x; next: 6");
     l.grid = {4, 0, 1};
-    CHECK(refused().find("grid 4 x 0 x 1: x must be 1 to 2147483647, y and z 1 to 65535") !=
+    CHECK(refused().find("grid 4 x 0 x 1: x must be 1 to 2147483647, and y and z 1 to 65535") !=
           std::string::npos);
     l.grid = {4, 65536, 1};
     CHECK(refused().find("grid 4 x 65536 x 1") != std::string::npos);
@@ -479,17 +484,19 @@ TEST_CASE("buffers own their memory and check copies") {
     std::array<uint32_t, 2> middle = {};
     b.copy_out(middle, 4);
     CHECK(middle == std::array<uint32_t, 2>{2, 8});
-    CHECK_ERROR(b.copy_in(std::array<uint32_t, 2>{8, 9}, 12), "bytes 12 to 20 of a buffer of 16 B");
-    CHECK_ERROR(b.copy_out(std::span(middle), 20), "bytes 20 to 28 of a buffer of 16 B");
+    CHECK_ERROR(b.copy_in(std::array<uint32_t, 2>{8, 9}, 12),
+                "bytes 12 to 20 are not all within the Buffer of 16 B");
+    CHECK_ERROR(b.copy_out(std::span(middle), 20), "bytes 20 to 28 are not all within the Buffer of 16 B");
     b.fill(0xff);
     CHECK(b.copy_out<uint8_t>() == std::vector<uint8_t>(16, 0xff));
-    CHECK_ERROR((b.copy_out<std::array<char, 3>>()), "a buffer of 16 B read as elements of 3 B");
-    CHECK_ERROR(b.part(16, 1), "bytes 16 to 17 of a buffer of 16 B");
+    CHECK_ERROR((b.copy_out<std::array<char, 3>>()),
+                "the Buffer has 16 B, which cannot be read as whole elements of 3 B");
+    CHECK_ERROR(b.part(16, 1), "bytes 16 to 17 are not all within the Buffer of 16 B");
     CHECK(b.part(16, 0).address == b.address() + 16);
 
     Buffer moved = std::move(b);
     CHECK(moved.copy_out<uint32_t>().size() == 4);
-    CHECK_ERROR(b.fill(), "a Buffer without memory");  // NOLINT: looks at a moved-from value on purpose
+    CHECK_ERROR(b.fill(), "the Buffer has no memory");  // NOLINT: looks at a moved-from value on purpose
     b = Buffer(device, 8);
     CHECK(device.alive() == 2);
     b = std::move(moved);
@@ -505,7 +512,7 @@ TEST_CASE("a buffer may outlive its device: it frees nothing then, and using it 
   CHECK(device->alive() == 2);
   CHECK_NOTHROW(b.fill());
   device.reset();
-  const char* says = "a Buffer of 16 B is used after its Device was destroyed";
+  const char* says = "the Buffer of 16 B is used after its Device was destroyed";
   CHECK_ERROR(b.fill(), says);
   CHECK_ERROR(b.copy_out<uint32_t>(), says);
   CHECK_ERROR(b.copy_in(std::array<uint32_t, 2>{8, 9}), says);
@@ -699,14 +706,22 @@ TEST_CASE("signatures that no kernel can have are refused when it is loaded") {
                 "the field 'a' of the struct 'scaling' is neither a scalar nor a pointer");
   check_refused([](Signature& s) { s.kernel = ""; }, "the kernel has no name");
   check_refused([](Signature& s) { s.threads = 0; },
-                "the sidecar of kernel 'scale': 0 threads, which is not between 1 and 1024");
-  check_refused([](Signature& s) { s.threads = 1025; }, "1025 threads, which is not between 1 and 1024");
-  check_refused([](Signature& s) { s.cluster = {0, 1, 1}; }, "cluster 0 x 1 x 1 is not 1 to 16 CTAs");
-  check_refused([](Signature& s) { s.cluster = {4, 4, 2}; }, "cluster 4 x 4 x 2 is not 1 to 16 CTAs");
+                "the sidecar of kernel 'scale': it has 0 threads, but must have 1 to 1024");
+  check_refused([](Signature& s) { s.threads = 1025; }, "it has 1025 threads, but must have 1 to 1024");
+  check_refused(
+      [](Signature& s) {
+        s.cluster = {0, 1, 1};
+      },
+      "the cluster is 0 x 1 x 1, but must have 1 to 16 CTAs");
+  check_refused(
+      [](Signature& s) {
+        s.cluster = {4, 4, 2};
+      },
+      "the cluster is 4 x 4 x 2, but must have 1 to 16 CTAs");
   check_refused([](Signature& s) { s.parameters[3].name = "n"; }, "two parameters are named 'n'");
   check_refused([](Signature& s) { s.parameters[3].name = ""; }, "a parameter has no name");
   check_refused([](Signature& s) { s.parameters[0].dtype = DType::f16; },
-                "parameter 'a' is f16, its tensor map bf16");
+                "parameter 'a' is f16, but its tensor map is bf16");
   check_refused(
       [](Signature& s) {
         s.parameters[0].tensor_map.box = {128, 64};

@@ -207,8 +207,8 @@ TEST_CASE("of a program with too many schedules, those are run that preempt wher
 
 TEST_CASE("a schedule's name that is none, or of another program, is refused") {
   for (const char* name : {"x", "1:", "1:2,", ":3", "1:2;3:4", "1"})
-    CHECK_ERROR(runtime::Exploration{std::string(name)}, "it is 'plain', or PLACE:CHOICE,...");
-  CHECK_ERROR(explore(buffering, 2, 1, "", "2:7"), "it asks for choice 7 at place 2");
+    CHECK_ERROR(runtime::Exploration{std::string(name)}, "it must be 'plain' or PLACE:CHOICE,...");
+  CHECK_ERROR(explore(buffering, 2, 1, "", "2:7"), "choice 7 was requested at place 2");
 }
 
 }  // namespace

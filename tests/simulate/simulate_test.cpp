@@ -107,21 +107,24 @@ TEST_CASE("what is wrong in a launch file is named by its path") {
       {"\"block\": [4, 2]", "\"block\": 1025", "launch.json: block: 1025 exceeds 1024"},
       {"\"s32\", \"shape\": [4", "\"int\", \"shape\": [4",
        "launch.json: buffers[0].dtype: 'int' is not an element type; the types are u8, s8, u16"},
-      {"\"name\": \"b\"", "\"name\": \"a\"", "launch.json: buffers[1].name: a second buffer 'a'"},
+      {"\"name\": \"b\"", "\"name\": \"a\"",
+       "launch.json: buffers[1].name: the name of buffer 'a' is used twice"},
       {"\"shape\": [8]", "\"shape\": []", "launch.json: buffers[1].shape: expected 1 to 8 items, found 0"},
-      {"\"shape\": [8]", "\"shape\": [4294967296, 2]", "buffers[1].shape: more than 17179869184 bytes"},
+      {"\"shape\": [8]", "\"shape\": [4294967296, 2]",
+       "buffers[1].shape: the buffers have more than 17179869184 bytes"},
       {"\"iota\"", "\"noise\"", "launch.json: buffers[0].init: expected \"zeros\", \"poison\", \"iota\""},
       {"\"iota\"", "[1, 2]", "launch.json: buffers[0].init: expected 8 items, found 2"},
       {"\"iota\"", "1.5", "launch.json: buffers[0].init: 1.5 is not of type s32"},
       {"\"iota\"", "{\"file\": \"nowhere.bin\"}", "buffers[0].init.file: nowhere.bin cannot be read"},
       {"\"iota\"", "\"iota\", \"seed\": 1", "buffers[0].seed: only \"init\": \"normal\" has a seed"},
       {"{\"pointer\": \"a\"}", "{\"pointer\": \"z\"}",
-       "launch.json: parameters[0].pointer: there is no buffer 'z'; there are a, b, c"},
+       "launch.json: parameters[0].pointer: there is no buffer 'z'; the buffers are a, b, c"},
       {"{\"pointer\": \"a\"}", "{\"pointer\": \"a\", \"offset\": 33}", "parameters[0].offset: 33 exceeds 32"},
       {"{\"pointer\": \"a\"}", "{\"adress\": \"a\"}", "launch.json: parameters[0]: it is a \"scalar\""},
       {"\"value\": -3", "\"value\": 2147483648", "parameters[2].value: 2147483648 does not fit in s32"},
       {"\"value\": 4000000000", "\"value\": -1", "parameters[3].struct[1].value: -1 does not fit in u32"},
-      {"{\"at\": 12,", "{\"at\": 13,", "parameters[3].struct[1]: 4 B at byte 13 of a struct of 16 B"},
+      {"{\"at\": 12,", "{\"at\": 13,",
+       "parameters[3].struct[1]: 4 B at byte 13 do not fit in a struct of 16 B"},
       {"{\"at\": 12,", "{", "parameters[3].struct[1]: the member \"at\" is missing"},
       {"{\"pointer\": \"b\"}", "{\"at\": 0, \"pointer\": \"b\"}", "parameters[1].at: only the members of a"},
       {"{\"buffer\": \"c\", \"equals\": 4000000000}", "{\"buffer\": \"c\"}",
@@ -135,12 +138,12 @@ TEST_CASE("what is wrong in a launch file is named by its path") {
       // The PTX contradicts these launch files.
       {"\"add\"", "\"sub\"", "launch.json: entry: 'sub' is not in the PTX, which has add, other"},
       {"\"entry\": \"add\", ", "", "launch.json: entry: the PTX has add, other; name one of them"},
-      {"\"add\"", "\"other\"", "launch.json: parameters: 4 are given, 'other' takes 0"},
+      {"\"add\"", "\"other\"", "launch.json: parameters: 4 were given, but 'other' takes 0"},
       {",\n               {\"struct\": [{\"at\": 0, \"pointer\": \"c\"}, {\"at\": 12, \"scalar\": \"u32\", "
        "\"value\": 4000000000}], \"bytes\": 16}",
-       "", "launch.json: parameters: 3 are given, 'add' takes 4; the next is 'rest'"},
+       "", "launch.json: parameters: 3 were given, but 'add' takes 4; the next is 'rest'"},
       {"\"scalar\": \"s32\"", "\"scalar\": \"s64\"",
-       "launch.json: parameters[2]: it has 8 B, and the parameter 'add' of the PTX has 4 B"},
+       "launch.json: parameters[2]: it has 8 B, but the parameter 'add' of the PTX has 4 B"},
       {", \"block\": [4, 2]", "",
        "launch.json: block: it is missing, and the PTX has neither .reqntid nor a sidecar"},
   };
@@ -178,11 +181,12 @@ TEST_CASE("JSON that nests deeply is refused where it does") {
     for (int i = 0; i < 100000; ++i) text += "{\"a\":";
     return text;
   }();
-  CHECK_ERROR(run(deep), "launch.json: line 1, column 65: JSON nested deeper than 64");
-  CHECK_ERROR(run(objects), "launch.json: line 1, column 321: JSON nested deeper than 64");
+  CHECK_ERROR(run(deep), "launch.json: line 1, column 65: JSON is nested more than 64 levels deep");
+  CHECK_ERROR(run(objects), "launch.json: line 1, column 321: JSON is nested more than 64 levels deep");
   CHECK_ERROR(run("{\"grid\":\n" + deep + std::string(200000, ']') + "}"),
-              "launch.json: line 2, column 64: JSON nested deeper than 64");
-  CHECK_ERROR(signature_from_json(deep, "k.json"), "k.json: line 1, column 65: JSON nested deeper than 64");
+              "launch.json: line 2, column 64: JSON is nested more than 64 levels deep");
+  CHECK_ERROR(signature_from_json(deep, "k.json"),
+              "k.json: line 1, column 65: JSON is nested more than 64 levels deep");
   const std::string brackets = std::string(100, '[') + "\\\"";
   CHECK(
       run(changed(good, "\"buffers\"", "// " + brackets + "\n/* " + brackets + " */\n\"buffers\"")).right());
@@ -222,8 +226,8 @@ TEST_CASE("tensor maps are held to their rules, and to the memory of their buffe
       {R"("box": [8, 8], "strides": [136])", "parameters[0].strides[0]: the stride of dimension 1, 136 B"},
       {R"("box": [8, 8], "strides": [112])", "parameters[0].strides[0]: the stride of dimension 1, 112 B"},
       {R"("box": [8, 8], "offset": 8)", "parameters[0].offset: the address 0x8 is not a multiple of 16 B"},
-      {R"("box": [8, 8], "offset": 128)", "parameters[0]: the tensor has 2048 B from byte 128 on"},
-      {R"("box": [8, 8], "shape": [64, 17])", "parameters[0]: the tensor has 2176 B from byte 0 on"},
+      {R"("box": [8, 8], "offset": 128)", "parameters[0]: the tensor has 2048 B from byte 128"},
+      {R"("box": [8, 8], "shape": [64, 17])", "parameters[0]: the tensor has 2176 B from byte 0"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.map);
@@ -274,7 +278,7 @@ TEST_CASE("files are read and written next to the launch file") {
   CHECK(bytes("m.bin") != m);  // the buffer uses the seed of the run
   std::filesystem::resize_file(folder.path / "in.bin", 8);
   CHECK_ERROR(simulate_seed(1), "buffers[0].init.file");
-  CHECK_ERROR(simulate_seed(1), "in.bin has 8 bytes, the buffer 12");
+  CHECK_ERROR(simulate_seed(1), "in.bin has 8 bytes, but the buffer has 12");
 }
 
 TEST_CASE("every element type takes values and gives them back") {
@@ -459,7 +463,7 @@ ret;
       "l.json: buffers[1].symbol: the PTX has no variable 'tabel' in .global or .const memory; it has "
       "ns::table, count");
   CHECK_ERROR(run_ptx(ptx, changed(json("\"ns::table\"", "\"count\""), "[4]", "[5]")),
-              "l.json: buffers[1].symbol: the variable 'ns::table' has 16 B, and the buffer has 20");
+              "l.json: buffers[1].symbol: the variable 'ns::table' has 16 B, but the buffer has 20");
 }
 
 TEST_CASE("parameters may be raw bytes and structs in structs; pointers and tensor maps lie in buffers") {
@@ -494,9 +498,9 @@ ret;
        {std::tuple{"1E 00", "1E 0", "parameters[1].struct[0].struct[1].raw: expected bytes in hexadecimal"},
         std::tuple{"1E 00", "", "parameters[1].struct[0].struct[1].raw: it has no bytes"},
         std::tuple{"\"at\": 136, \"pointer\": \"d\"", "\"at\": 249, \"pointer\": \"d\"",
-                   "buffers[0].init.struct[2]: 8 B at byte 249 of a struct of 256 B"},
+                   "buffers[0].init.struct[2]: 8 B at byte 249 do not fit in a struct of 256 B"},
         std::tuple{"\"pointer\": \"d\"", "\"pointer\": \"e\"",
-                   "buffers[0].init.struct[2].pointer: there is no buffer 'e'; there are all, a, d"}})
+                   "buffers[0].init.struct[2].pointer: there is no buffer 'e'; the buffers are all, a, d"}})
     CHECK_ERROR(run_ptx(ptx, changed(json, from, to)), text);
 }
 
@@ -522,17 +526,17 @@ TEST_CASE("what is expected may be a formula of what the buffers were before") {
         std::pair{"1 +", "column 4: expected a value, found the end"},
         std::pair{"1 2", "column 3: expected an operator, found '2'"},
         std::pair{"z", "column 1: 'z' is not a number here; the numbers are i, i0, i1"},
-        std::pair{"d[0]", "column 1: there is no buffer 'd'; there are a, b"},
+        std::pair{"d[0]", "column 1: there is no buffer 'd'; the buffers are a, b"},
         std::pair{"cot(1)", "column 1: there is no function 'cot'; the functions are sum, select, abs, exp"},
         std::pair{"a[1, 1, 1]", "'a' takes 1 index or 2, not 3"},
         std::pair{"min(1)", "'min' takes 2 values, not 1"},
-        std::pair{"a[i0 + 2, 0]", "'a[i0 + 2, 0]' at element 1: 3 is not an index 0 of a, which has 3"},
-        std::pair{"a[-1]", "-1 is not an index of a, which has 6"},
+        std::pair{"a[i0 + 2, 0]", "'a[i0 + 2, 0]' at element 1: 3 is not an index 0 of a, whose extent is 3"},
+        std::pair{"a[-1]", "-1 is not an index of a, whose extent is 6"},
         std::pair{"a[0.5]", "0.5 is not an index of a"},
-        std::pair{"sum(k, 1e300, 1)", "a sum of 1e+300 terms; at most 4.29497e+09 are allowed"}})
+        std::pair{"sum(k, 1e300, 1)", "a sum has 1e+300 terms, but may have at most 4.29497e+09"}})
     CHECK_ERROR(ran(formula), text);
-  CHECK_ERROR(ran(std::string(100, '(')), "it nests deeper than 64");
-  CHECK_ERROR(ran(std::string(100, '-') + "1"), "it nests deeper than 64");
+  CHECK_ERROR(ran(std::string(100, '(')), "it is nested more than 64 levels deep");
+  CHECK_ERROR(ran(std::string(100, '-') + "1"), "it is nested more than 64 levels deep");
 }
 
 TEST_CASE("files of numpy's are read and written by their headers") {
@@ -556,9 +560,9 @@ TEST_CASE("files of numpy's are read and written by their headers") {
                     "\"buffer\": \"b\", \"equals\": {\"buffer\": \"a\"}"))
             .right());
   CHECK_ERROR(ran(changed(read, "\"b\", \"dtype\": \"f16\"", "\"b\", \"dtype\": \"bf16\"")),
-              "a.npy has elements of type <f2, and the buffer has bf16, which is <u2");
+              "a.npy has elements of type <f2, but the buffer has bf16, which is <u2");
   CHECK_ERROR(ran(changed(read, "[3, 2], \"init\": {", "[2, 3], \"init\": {")),
-              "a.npy has the shape [3, 2], innermost first, and the buffer has [2, 3]");
+              "a.npy has the shape [3, 2], innermost first, but the buffer has [2, 3]");
   for (auto [at, text] :
        {std::pair{0, "it is not a .npy file"}, std::pair{45, "its elements are in Fortran order"}}) {
     std::string broken = bytes;
@@ -601,9 +605,8 @@ ret;
   const Simulation early = run_ptx(ptx(""), overlapping);
   REQUIRE(early.faults.size() == 1);
   CHECK(early.faults[0].kind == runtime::Fault::race);
-  CHECK(early.faults[0].report.find(
-            "of the launch ahead, which may still run, and no griddepcontrol.wait comes before this") !=
-        std::string::npos);
+  CHECK(early.faults[0].report.find("of the previous launch, which may still be running, and no "
+                                    "griddepcontrol.wait comes before this") != std::string::npos);
   CHECK_ERROR(run_ptx(ptx(""), changed(json, "\"second\"", "\"third\"")),
               "l.json: launches[1].entry: 'third' is not in the PTX, which has first, second");
   CHECK_ERROR(

@@ -101,7 +101,7 @@ const Case cases[] = {
     {"interleave of rank 2",
      [](TmaWords& w) { w.interleave = std::string("16"); },
      [](TmaWords&) {},
-     {"rank 2 with interleave 16: an interleaved map has rank 3 to 5"},
+     {"the rank is 2 with interleave 16, but an interleaved map must have rank 3 to 5"},
      [](TmaWords&) {}},
     {"an extent too large",
      [](TmaWords& w) { w.shape[1] = (uint64_t{1} << 32) + 1; },
@@ -170,11 +170,11 @@ TEST_CASE("words that are no type, swizzle or interleave are refused with the le
     examine(w);
   };
   CHECK_ERROR(broken([](TmaWords& w) { w.dtype = std::string("half"); }),
-              "--dtype half: it is one of u8, s8, u16");
+              "--dtype half: it must be one of u8, s8, u16");
   CHECK_ERROR(broken([](TmaWords& w) { w.swizzle = std::string("96"); }),
-              "--swizzle 96: it is one of none, 32, 64, 128");
+              "--swizzle 96: it must be one of none, 32, 64, 128");
   CHECK_ERROR(broken([](TmaWords& w) { w.interleave = std::string("8"); }),
-              "--interleave 8: it is one of none, 16, 32");
+              "--interleave 8: it must be one of none, 16, 32");
   CHECK_NOTHROW(broken([](TmaWords&) {}));
 }
 

@@ -211,8 +211,8 @@ TEST_CASE("misuse of rows by an index is named, and its twin is accepted") {
   };
   build({16, 64}, Swizzle::none, 64);
   CHECK_ERROR(build({16, 64}, Swizzle::b128, 64), "whole rows without swizzle");
-  CHECK_ERROR(build({16, 64}, Swizzle::none, 68), "rows of the matrix are 68 elements apart, 136 B");
-  CHECK_ERROR(build({16, 64}, Swizzle::none, 64, true), "bulk_gather: rows for 2 CTAs");
+  CHECK_ERROR(build({16, 64}, Swizzle::none, 68), "rows of the matrix are 68 elements (136 B) apart");
+  CHECK_ERROR(build({16, 64}, Swizzle::none, 64, true), "bulk_gather: 2 CTAs share the rows");
   const auto scatter = [](CopyReduction reduction) {
     Kernel k("misuse");
     auto [out, numbers] = k.params<gptr<f32>, gptr<u32>>("out", "numbers");
@@ -223,7 +223,7 @@ TEST_CASE("misuse of rows by an index is named, and its twin is accepted") {
     });
   };
   scatter(CopyReduction::add);
-  CHECK_ERROR(scatter(CopyReduction::bit_and), "bulk_scatter_reduce: and of f32");
+  CHECK_ERROR(scatter(CopyReduction::bit_and), "bulk_scatter_reduce: and is not possible for f32");
 }
 
 namespace {

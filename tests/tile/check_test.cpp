@@ -122,7 +122,7 @@ TEST_CASE("NaN, infinity and values out of their range are reported") {
   CHECK(run(make(0.5f), 0).error == "");
   CHECK(contains(run(make(NAN), 0).error, "the value nan is not finite"));
   CHECK(contains(run(make(-INFINITY), 0).error, "the value -inf is not finite"));
-  CHECK(contains(run(make(2), 0).error, "the value 2 is outside of -1 to 1"));
+  CHECK(contains(run(make(2), 0).error, "the value 2 is not in the range -1 to 1"));
   CHECK(contains(run(make(NAN), 0).error, "2 checks failed"));
 }
 
@@ -174,13 +174,16 @@ TEST_CASE("a tile is printed as the matrix that its layout makes of the threads'
 
 TEST_CASE("a message has a {} for each value") {
   Kernel k("wrong");
-  CHECK_ERROR(check(tid_x() == 0, "index {}"), "check: \"index {}\" has 1 {} for 0 values");
-  CHECK_ERROR(print("none", tid_x()), "print: \"none\" has 0 {} for 1 values");
+  CHECK_ERROR(check(tid_x() == 0, "index {}"), "check: \"index {}\" has 1 {}, but 0 values were given");
+  CHECK_ERROR(print("none", tid_x()), "print: \"none\" has 0 {}, but 1 values were given");
   CHECK_ERROR(print("{:x}", tid_x()), "has a brace at 0 that is not part of a {}");
   const u32 t = tid_x();
-  CHECK_ERROR(print("{}{}{}{}{}{}{}", t, t, t, t, t, t, t), "7 values; a message has at most 6");
-  CHECK_ERROR(check_range(f32(1), 2, 1), "check_range: from 2 to 1 is not a range");
-  CHECK_ERROR(ChecksScope(0), "ChecksScope: room for 0 messages; must be 1 to 1048576");
+  CHECK_ERROR(print("{}{}{}{}{}{}{}", t, t, t, t, t, t, t),
+              "7 values were given, but a message has at most 6");
+  CHECK_ERROR(check_range(f32(1), 2, 1),
+              "check_range: 2 to 1 is not a range, since the lower limit must not exceed the upper");
+  CHECK_ERROR(ChecksScope(0),
+              "ChecksScope: room for 0 messages was requested, but the number must be 1 to 1048576");
 }
 
 }  // namespace ptxbuilder::test::check_test

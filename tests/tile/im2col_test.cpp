@@ -234,9 +234,9 @@ TEST_CASE("a first pixel before the lower corner is reported") {
     runtime::Im2col walk = w.walk();
     CHECK(run(Running(), w, in, walk) == expected(w, in));
     ++walk.lower[d];
-    CHECK_ERROR(run(Running(), w, in, walk),
-                fmt::format("the first pixel is at -1 along dimension {}, ahead of the map's lower corner, 0",
-                            d + 1));
+    CHECK_ERROR(
+        run(Running(), w, in, walk),
+        fmt::format("the first pixel is at -1 along dimension {}, before the map's lower corner, 0", d + 1));
   }
 }
 
@@ -259,18 +259,18 @@ TEST_CASE("misuse of pixels is named, and its twin is accepted") {
   };
   build({64, 32}, 4, 2);
   build({1024, 32}, 3, 1);
-  CHECK_ERROR(build({64, 32}, 4, 1), "1 offsets of pixels with 4 coordinates");
+  CHECK_ERROR(build({64, 32}, 4, 1), "1 offsets of pixels were given for 4 coordinates");
   CHECK_ERROR(build({1032, 32}, 3, 1), "1032 pixels of 32 channels");
-  CHECK_ERROR(build({64, 32}, 4, 2, true), "pixels for 2 CTAs; each CTA must load its own");
+  CHECK_ERROR(build({64, 32}, 4, 2, true), "2 CTAs share the pixels, but each CTA must load its own");
   Running running;
   const Windows w{64, 32, Swizzle::b64, 32, 1, {8}, {1}, {1}, {1}, {0}, {0}};
   const std::vector<uint16_t> in(32 * 8, 1);
   CHECK(run(running, w, in, w.walk()) == expected(w, in));
-  CHECK_ERROR(run(running, w, in, {{0, 0}, {0}}), "an im2col map of rank 3 has 1");
+  CHECK_ERROR(run(running, w, in, {{0, 0}, {0}}), "an im2col map of rank 3 needs 1");
   const runtime::Buffer x = runtime::Buffer::of(*running.device, in);
   CHECK_ERROR(launch(running, windows_of_tiles(w), {1, 1, 1},
                      {runtime::tensor(x, DType::bf16, {32, 8, 1}), runtime::pointer(x, DType::bf16)}),
-              "a map of pixels but a tensor without corners");
+              "the map is for pixels, but a tensor without corners was given");
   const Compiled compiled = running.compile(windows_of_tiles(w));
   CHECK_ERROR(command::check({.name = "k", .summary = "", .kernels = {{compiled.signature, compiled.ptx}}}),
               "reads 'X' as pixels (im2col)");

@@ -72,7 +72,7 @@ TEST_CASE("copy instructions") {
        {"ldmatrix.x4.trans", "e4m3", "only 16-bit elements"},
        [](bool bad) { HERE CopyAtom::ldmatrix(4, true).held(bad ? DType::e4m3 : DType::f16); }},
       {"an access below an element",
-       {"a 2 B vector", "less than one f32, which takes 4"},
+       {"a 2 B vector", "it moves less than one f32 element, which has 4 B"},
        [](bool bad) { HERE CopyAtom::vector(bad ? 2 : 4).held(DType::f32); }},
       {"matrices of 64-bit elements",
        {"stmatrix.x1", "f64", "at most 32 bits"},
@@ -96,7 +96,7 @@ TEST_CASE("tiled copies") {
          HERE TiledCopy(CopyAtom::vector(16), DType::bf16, rows_of_threads(8), shifted);
        }},
       {"half a warp for a matrix",
-       {"16 threads are not whole warps"},
+       {"16 threads are not a number of whole warps"},
        [](bool bad) {
          Layout of16 = make_layout({16, 4}, {1, 16}), of32 = make_layout({{4, 8}, 2}, {{16, 1}, 8});
          ComposedLayout plain = panel_layout(DType::bf16, 8, 8, Swizzle::none);
@@ -110,7 +110,7 @@ TEST_CASE("tiled copies") {
          HERE TiledCopy(CopyAtom::cp_async(16), type, rows_of_threads(8), plain);
        }},
       {"a tile that is too small",
-       {"the tile has 512 elements, but a thread holds number 1023"},
+       {"the tile has 512 elements, but a thread holds element 1023"},
        [](bool bad) {
          Layout held = threads_along_rows(16, 64, 128, 1);
          ComposedLayout plain = panel_layout(DType::f32, bad ? 8 : 16, 64, Swizzle::none);
@@ -142,7 +142,7 @@ TEST_CASE("tiled copies") {
 TEST_CASE("tensor copies") {
   check_cases({
       {"a row of no multiple of 16 bytes",
-       {"tensor copy of 8x20 f16", "is 40 B", "24 elements are"},
+       {"tensor copy of 8x20 f16", "is 40 B", "such as 24 elements"},
        [](bool bad) {
          HERE TensorCopy(DType::f16, {8, bad ? 20 : 24});
        }},
@@ -163,7 +163,7 @@ TEST_CASE("tensor copies") {
          HERE TensorCopy(DType::f16, {64, bad ? 96 : 128}, {TileTransform{{64, 64}}});
        }},
       {"more tiled dimensions than there are",
-       {"tile transform {2, 64, 64}: 3 dimensions of a tensor that has 2"},
+       {"tile transform {2, 64, 64}: it has 3 dimensions, but the tensor has 2"},
        [](bool bad) {
          std::vector<int64_t> two = {64, 64}, three = {2, 64, 64};
          HERE TensorCopy(DType::f16, {64, 64}, {TileTransform{bad ? three : two}});
@@ -179,21 +179,21 @@ TEST_CASE("tensor copies") {
          HERE TensorCopy(DType::f16, {64, 64}, {TransposeTransform{{0, bad ? 0 : 1}}});
        }},
       {"a transposition within the swizzle's pattern",
-       {"innermost dimension after the transforms", "contiguously"},
+       {"innermost dimension after the transforms", "since TMA copies contiguous elements"},
        [](bool bad) {
          std::vector<int> inner = {0, 1, 3, 2}, tiles = {1, 0, 2, 3};
          std::vector<CopyTransform> both = {TileTransform{{64, 64}}, TransposeTransform{bad ? inner : tiles}};
          HERE TensorCopy(DType::f16, {128, 128}, both);
        }},
       {"six dimensions",
-       {"its tensor map has 6 dimensions, but at most 5"},
+       {"its tensor map would have 6 dimensions, but at most 5"},
        [](bool bad) {
          std::vector<int64_t> extents = {2, 2, 2, 64};
          std::vector<int64_t> two = {2, 64}, one = {64};
          HERE TensorCopy(DType::f16, extents, {TileTransform{bad ? two : one}});
        }},
       {"a last dimension beyond a box",
-       {"has 512 elements after the transforms, but a box at most 256"},
+       {"has 512 elements after the transforms, but a box has at most 256"},
        [](bool bad) {
          HERE TensorCopy(DType::f16, {8, 512}, {TileTransform{{8, bad ? 512 : 256}}}, Swizzle::none);
        }},
@@ -203,7 +203,7 @@ TEST_CASE("tensor copies") {
          HERE TensorCopy(DType::f16, {bad ? 2 : 4, 48}, {}, Swizzle::b32);
        }},
       {"a stride of no multiple of 16 bytes",
-       {"a stride of 200 B, of 1 elements along dimension 0", "multiple of 16 B"},
+       {"the stride is 200 B, or 1 elements, along dimension 0", "multiple of 16 B"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {64, 64});
          HERE copy.map_tensor({100, 100}, {bad ? 100 : 104, 1});
@@ -215,7 +215,7 @@ TEST_CASE("tensor copies") {
          HERE copy.map_tensor({64, 64}, {128, bad ? 2 : 1});
        }},
       {"a tensor that needs rounding",
-       {"dimension 0 has 100 elements, which is neither below 64 nor a multiple"},
+       {"dimension 0 has 100 elements, but must have fewer than 64 or a multiple"},
        [](bool bad) {
          TensorCopy exact(DType::f16, {64, 64}, {TileTransform{{64, 64}}}),
              rounded(DType::f16, {64, 64}, {TileTransform{{64, 64}, Rounding::down}});
@@ -227,18 +227,19 @@ TEST_CASE("tensor copies") {
 TEST_CASE("collapsed dimensions and such that are left out") {
   check_cases({
       {"collapsing all",
-       {"collapse leading {64, 1}: 2 of 2 dimensions; the last stays as it is"},
+       {"collapse leading {64, 1}: it names 2 of 2 dimensions, but must name at least the first and not the "
+        "last, which stays as it is"},
        [](bool bad) {
          std::vector<int64_t> both = {64, 1}, first = {64};
          HERE TensorCopy(DType::f16, {1, 64}, {CollapseLeading{bad ? both : first}});
        }},
       {"collapsing by no stride",
-       {"collapse leading {0, 64}: strides are at least 1 element"},
+       {"collapse leading {0, 64}: a stride must be at least 1 element"},
        [](bool bad) {
          HERE TensorCopy(DType::f16, {1, 1, 64}, {CollapseLeading{{bad ? 0 : 128, 64}}});
        }},
       {"collapsing what is in tiles",
-       {"collapse leading {8, 8}: dimension 0 is in tiles, or collapsed already"},
+       {"collapse leading {8, 8}: dimension 0 is already in tiles or collapsed"},
        [](bool bad) {
          std::vector<CopyTransform> tiled = {TileTransform{{1, 1, 64}}, CollapseLeading{{8, 8}}},
                                     first = {CollapseLeading{{8, 8}}, TileTransform{{1, 64}}};
@@ -250,23 +251,25 @@ TEST_CASE("collapsed dimensions and such that are left out") {
          HERE TensorCopy(DType::f16, {bad ? 2 : 1, 1, 64}, {CollapseLeading{{128, 64}}});
        }},
       {"a tensor of other strides than were collapsed",
-       {"strides of 256 and 64 elements along dimensions 0 and 1, which were collapsed as 2 to 1"},
+       {"strides of 256 and 64 elements along dimensions 0 and 1 do not match the 2 and 1 with which these "
+        "were collapsed"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {1, 1, 64}, {CollapseLeading{{128, 64}}});
          HERE copy.map_tensor({4, 2, 64}, {bad ? 256 : 128, 64, 1});
        }},
       {"leaving out what has elements",
-       {"drop unit {0}: dimension 0 has 2 elements or is a part of a tile; one with 1 can be left out"},
+       {"drop unit {0}: dimension 0 has 2 elements or is part of a tile, but only a dimension of 1 element "
+        "can be left out"},
        [](bool bad) {
          HERE TensorCopy(DType::f16, {bad ? 2 : 1, 8, 64}, {DropUnit{{0}}});
        }},
       {"leaving out a dimension twice",
-       {"drop unit {0, 0}: it names dimensions 0 to 2, each once; the last stays"},
+       {"drop unit {0, 0}: it must name dimensions 0 to 2, each once; the last stays"},
        [](bool bad) {
          HERE TensorCopy(DType::f16, {1, 1, 8, 64}, {DropUnit{{0, bad ? 0 : 1}}});
        }},
       {"leaving out the last",
-       {"drop unit {1}: it names dimensions 0 to 0, each once"},
+       {"drop unit {1}: it must name dimensions 0 to 0, each once"},
        [](bool bad) {
          HERE TensorCopy(DType::f16, {1, 8}, {DropUnit{{bad ? 1 : 0}}});
        }},
@@ -277,7 +280,7 @@ TEST_CASE("collapsed dimensions and such that are left out") {
          HERE copy.map_tensor({bad ? 3 : 1, 8, 64}, {512, 64, 1});
        }},
       {"a start along what is left out",
-       {"tma_load: dimension 0, which the copy drops, begins at 1, but has 1 element"},
+       {"tma_load: dimension 0 begins at 1, but must begin at 0, since the copy drops it"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {1, 8, 64}, {DropUnit{{0}}});
          HERE load_tensor(
@@ -293,27 +296,30 @@ TEST_CASE("collapsed dimensions and such that are left out") {
 TEST_CASE("tensor copies and views") {
   check_cases({
       {"a view of another type",
-       {"tma_load: a copy of 64x64 f16 in 1 box of 64x64 with a view of 64 x 64 of a bf16 64x64 tile",
+       {"tma_load: a copy of 64x64 f16 in 1 box of 64x64 was used with a view of 64 x 64 of a bf16 64x64 "
+        "tile",
         "it needs 64 x 64 f16"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {64, 64});
          HERE load_view(copy, bad ? DType::bf16 : DType::f16, {64, 64}, 64, marked);
        }},
       {"a view of another extent",
-       {"tma_load: a copy of 2x32x64 f16 in 1 box of 2x32x64 with a view of 32 x 64", "it needs 64 x 64 f16"},
+       {"tma_load: a copy of 2x32x64 f16 in 1 box of 2x32x64 was used with a view of 32 x 64",
+        "it needs 64 x 64 f16"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {2, 32, 64});
          HERE load_view(copy, DType::f16, {64, 64}, bad ? 32 : 64, marked);
        }},
       {"rows of panels that are apart",
-       {"tma_load: 32 of 64 rows of a f16 64x128 tile, 128 B swizzle, whose panels are not contiguous"},
+       {"tma_load: the view has 32 of the 64 rows of an f16 64x128 tile, 128 B swizzle, so its panels are "
+        "not contiguous"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {32, 128});
          HERE load_view(copy, DType::f16, {bad ? 64 : 32, 128}, 32, marked);
        }},
       {"a tile that is not aligned to the pattern",
-       {"tma_load: a view of a f16 64x64 tile, no swizzle, which does not begin at a multiple of 1024 B",
-        "of the 128 B swizzle does; make the tile with that swizzle"},
+       {"tma_load: the view of an f16 64x64 tile, no swizzle must begin at a multiple of 1024 B",
+        "of the 128 B swizzle; make the tile with that swizzle"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -338,7 +344,7 @@ TEST_CASE("tensor copies and views") {
          done(k);
        }},
       {"a reduction that the type has not",
-       {"tma_reduce: xor of f16; f16 has add, min, max, and xor takes u32, s32, u64"},
+       {"tma_reduce: xor is not possible for f16; f16 has add, min, max, and xor takes u32, s32, u64"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -349,7 +355,8 @@ TEST_CASE("tensor copies and views") {
          done(k);
        }},
       {"parts for CTAs that are not whole rows",
-       {"a copy of 4x64 f16 in 1 box of 4x64 for 8 CTAs: no equal parts, each a multiple of a row of 64 f16"},
+       {"a copy of 4x64 f16 in 1 box of 4x64 cannot be divided among 8 CTAs into equal parts that are "
+        "multiples of a row of 64 f16"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {4, 64});
          HERE copy.divided(bad ? 8 : 4);
@@ -360,7 +367,8 @@ TEST_CASE("tensor copies and views") {
 TEST_CASE("slices") {
   check_cases({
       {"a slice of another length",
-       {"tma_load: a slice of 32 along dimension 0 for a copy of 64x64 f16"},
+       {"tma_load: the slice has 32 elements along dimension 0, but must have the extent of a copy of 64x64 "
+        "f16"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {64, 64});
          HERE load_tensor(
@@ -371,7 +379,7 @@ TEST_CASE("slices") {
              bad, marked);
        }},
       {"a dimension without a slice",
-       {"tma_load: 1 slices, but a copy of 64x64 f16", "2 dimensions"},
+       {"tma_load: 1 slices were given, but a copy of 64x64 f16", "2 dimensions"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {64, 64});
          HERE load_tensor(
@@ -384,7 +392,7 @@ TEST_CASE("slices") {
              bad, marked);
        }},
       {"a start within a tile",
-       {"tma_load: dimension 1 begins at 96, which is not a multiple of its tile, 64"},
+       {"tma_load: dimension 1 begins at 96, but must begin at a multiple of its tile, 64"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {64, 64}, {TileTransform{{64, 64}}});
          HERE load_tensor(
@@ -395,7 +403,7 @@ TEST_CASE("slices") {
              bad, marked);
        }},
       {"a column that is not aligned",
-       {"tma_load: the box begins at element 4 of the innermost dimension, 8 B from its start; TMA needs "
+       {"tma_load: the box begins at element 4 of the innermost dimension, 8 B from its start, but TMA needs "
         "multiples of 16 B"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {64, 64});
@@ -430,7 +438,7 @@ TEST_CASE("slices") {
          done(k);
        }},
       {"a part that does not divide the tile",
-       {"shared_slice: 24 of 64 along dimension 0; the length must divide the extent"},
+       {"shared_slice: the length is 24, but must divide the extent 64 along dimension 0"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B);
@@ -439,7 +447,7 @@ TEST_CASE("slices") {
          done(k);
        }},
       {"a part beyond the tile",
-       {"shared_slice: 32 from 64 of 64 along dimension 0; it begins at a multiple"},
+       {"shared_slice: the slice of 32 begins at 64 of 64 along dimension 0, but must begin at a multiple"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B);
@@ -448,7 +456,7 @@ TEST_CASE("slices") {
          done(k);
        }},
       {"a grid barrier inside a role",
-       {"grid barrier: inside a role"},
+       {"grid barrier: all threads of a CTA must arrive at it"},
        [](bool bad) {
          Kernel k("k");
          auto [counter] = k.params<gptr<u32>>("counter");
@@ -474,7 +482,7 @@ TEST_CASE("slices") {
          done(k);
        }},
       {"a bulk copy that CTAs cannot share",
-       {"bulk_load: 32 B by 4 CTAs", "a multiple of 16 B"},
+       {"bulk_load: 32 B cannot be divided among 4 CTAs", "a multiple of 16 B"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<gptr<f16>>("A");
@@ -487,7 +495,7 @@ TEST_CASE("slices") {
          done(k);
        }},
       {"a bulk copy from a place that is not aligned",
-       {"bulk_store: begins at element 4, byte 8"},
+       {"bulk_store: the copy begins at element 4, byte 8"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<gptr<f16>>("A");
@@ -496,17 +504,18 @@ TEST_CASE("slices") {
          done(k);
        }},
       {"a bulk copy into a swizzled tile",
-       {"bulk_load: a view of 8 x 64 of a f16 8x64 tile, 128 B swizzle", "without swizzle"},
+       {"bulk_load: the view of 8 x 64 elements of an f16 8x64 tile, 128 B swizzle", "without swizzle"},
        [](bool bad) {
          HERE load_bulk({8, 64}, bad ? Swizzle128B : SwizzleNone, completing, marked);
        }},
       {"a bulk copy into panels",
-       {"bulk_load: a view of 8 x 64 of a f16 8x64 tile in panels of 8", "needs contiguous elements"},
+       {"bulk_load: the view of 8 x 64 elements of an f16 8x64 tile in panels of 8",
+        "needs contiguous elements"},
        [](bool bad) {
          HERE load_bulk({8, 64, bad ? 8 : 64}, SwizzleNone, completing, marked);
        }},
       {"a bulk copy of another type",
-       {"bulk_store: f16 in global memory", "f32 8x64 tile", "does not convert types"},
+       {"bulk_store: the elements are f16 in global memory", "f32 8x64 tile", "does not convert types"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<gptr<f16>>("A");
@@ -521,7 +530,7 @@ TEST_CASE("slices") {
          HERE load_bulk({8, 64}, SwizzleNone, bad ? alone : completing, marked);
        }},
       {"a bulk copy with something outside",
-       {"bulk_load: a view with nan outside", "no tensor"},
+       {"bulk_load: the view fills elements outside with nan", "no tensor"},
        [](bool bad) {
          auto filled = [](const TileView& tile, smem barrier) {
            return tile.on(barrier).outside(OobFill::nan);
@@ -529,7 +538,7 @@ TEST_CASE("slices") {
          HERE load_bulk({8, 64}, SwizzleNone, bad ? filled : completing, marked);
        }},
       {"a bulk reduction of a type that has it not",
-       {"bulk_reduce: inc of f16", "inc takes u32"},
+       {"bulk_reduce: inc is not possible for f16", "inc takes u32"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<gptr<f16>>("A");
@@ -552,8 +561,8 @@ TEST_CASE("slices") {
          done(k);
        }},
       {"a tensor map that only instructions copy by, without its encoding",
-       {"k: no copy uses the tensor map 'A', so its box is not known; if instruction<...> copies, state it "
-        "with k.encode(A, ...)"},
+       {"k: no copy uses the tensor map 'A', so its box is not known; if instruction<...> copies, declare "
+        "the box with k.encode(A, ...)"},
        [](bool bad) {
          Kernel k("k");
          HERE auto [A] = k.params<TensorMap>("A");
@@ -562,7 +571,7 @@ TEST_CASE("slices") {
          done(k);
        }},
       {"an encoding of six dimensions",
-       {"encode: a box of 6 extents and 6 element strides; a tensor map has 1 to 5 dimensions"},
+       {"encode: the box has 6 extents and 6 element strides, but a tensor map must have 1 to 5 dimensions"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -570,7 +579,7 @@ TEST_CASE("slices") {
          HERE k.encode(A, {.dtype = DType::f16, .box = each, .element_strides = each});
        }},
       {"an encoding with a stride for another number of dimensions",
-       {"encode: a box of 2 extents and 1 element strides"},
+       {"encode: the box has 2 extents and 1 element strides"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -587,7 +596,7 @@ TEST_CASE("slices") {
          HERE k.encode(bad ? B : A, {.dtype = DType::f16, .box = {64}, .element_strides = {1}});
        }},
       {"an encoding of no dimensions",
-       {"encode: a box of 0 extents"},
+       {"encode: the box has 0 extents"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -622,7 +631,7 @@ TEST_CASE("copies of threads") {
          done(k);
        }},
       {"registers that are too few",
-       {"store: 1 registers, but 1 accesses of a 16 B vector need 4"},
+       {"store: 1 registers were given, but 1 accesses of a 16 B vector need 4"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({16, 64}, Swizzle128B);
@@ -632,7 +641,7 @@ TEST_CASE("copies of threads") {
          done(k);
        }},
       {"accesses that are not there",
-       {"load: accesses 1 to 2 of 128 threads x 2 times"},
+       {"load: accesses 1 to 2 are not all part of 128 threads x 2 times"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({32, 64}, Swizzle128B);
@@ -656,7 +665,7 @@ TEST_CASE("copies of threads") {
          done(k);
        }},
       {"a warp's product with too few registers",
-       {"mma: 2 registers of A, 2 of B and 4 of D", "needs 4, 2 and 4"},
+       {"mma: 2 registers of A, 2 of B and 4 of D were given", "needs 4, 2 and 4"},
        [](bool bad) {
          Kernel k("k");
          std::vector<u32> a(bad ? 2 : 4, tid_x()), b(2, tid_x());
@@ -666,7 +675,7 @@ TEST_CASE("copies of threads") {
          done(k);
        }},
       {"a pack into bytes",
-       {"pack: e4m3"},
+       {"pack: the type is e4m3"},
        [](bool bad) {
          Kernel k("k");
          HERE pack(bad ? DType::e4m3 : DType::f16, 1.0f, 2.0f);
@@ -678,7 +687,7 @@ TEST_CASE("copies of threads") {
 TEST_CASE("places that are shared") {
   check_cases({
       {"a barrier in a shared place",
-       {"barriers: inside shared_union"},
+       {"so make it outside of shared_union"},
        [](bool bad) {
          Kernel k("k");
          if (!bad) Barriers(k, {1});

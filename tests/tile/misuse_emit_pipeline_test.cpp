@@ -90,7 +90,10 @@ void tiles_by_host(const std::vector<uint32_t>& loaded, const std::vector<uint32
 
 TEST_CASE("an index has as many names as numbers") {
   Kernel k("k");
-  CHECK(contains(error_of([] { GridIndex({"a", "b"}, {u32(0)}); }), "2 names of axes but 1 numbers"));
+  CHECK(contains(error_of([] {
+                   GridIndex({"a", "b"}, {u32(0)});
+                 }),
+                 "2 names of axes were given for 1 numbers"));
   CHECK(GridIndex({"a"}, {u32(0)}).size() == 1);
 }
 
@@ -119,7 +122,7 @@ TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
              marked);
        }},
       {"stages that do not begin where TMA takes them",
-       {"in 0", "a stage of it has 64 B", "a multiple of 128 B"},
+       {"in 0", "one stage has 64 B", "a multiple of 128 B"},
        [](bool bad) {
          HERE copying({.block = {1, bad ? 16 : 128}}, marked);
        }},
@@ -144,7 +147,7 @@ TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
                       marked);
        }},
       {"a block of three dimensions that are not 1",
-       {"dimension 0 is 2", "all but the last two"},
+       {"dimension 0 is 2", "all dimensions except the last two"},
        [](bool bad) {
          HERE copying({.block = {bad ? 2 : 1, 8, 32},
                        .index =
@@ -154,10 +157,10 @@ TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
                       marked);
        }},
       {"a stage kept as long as there are stages",
-       {"in 0", "delay_release of 2 with 2 stages"},
+       {"in 0", "delay_release is 2, but must be less than the number of stages, 2"},
        [](bool bad) { HERE copying({.in = {.delay_release = bad ? 2 : 1}}, marked); }},
       {"delay_release with manual_release",
-       {"in 0", "delay_release with manual_release"},
+       {"in 0", "delay_release cannot be combined with manual_release"},
        [](bool bad) {
          HERE copying({.in = {.delay_release = bad ? 1 : 0},
                        .options = {.manual_release = true},
@@ -169,7 +172,7 @@ TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
                       marked);
        }},
       {"an output that is kept",
-       {"out 0", "are only for inputs"},
+       {"out 0", "has an option that only inputs can have"},
        [](bool bad) { HERE copying({.out = {.delay_release = bad ? 1 : 0}}, marked); }},
       {"fixed blocks alone",
        {"all inputs are fixed"},
@@ -182,7 +185,7 @@ TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
                       marked);
        }},
       {"no whole warpgroups",
-       {"a CTA of 96 threads"},
+       {"the CTA has 96 threads"},
        [](bool bad) { HERE copying({.threads = bad ? 96 : 128}, marked); }},
       {"no stages",
        {"0 stages"},
@@ -205,7 +208,7 @@ TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
        {"registers must be", "41"},
        [](bool bad) { HERE specialized({.memory_registers = bad ? 41 : 40}, marked); }},
       {"a pipeline that is not run",
-       {"run() is not called"},
+       {"run() is never called"},
        [](bool bad) {
          HERE specialized({.compute =
                                [bad](PipelineCompute& pipe) {
@@ -219,7 +222,7 @@ TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
 TEST_CASE("misuse inside of a pipeline's body") {
   check_cases({
       {"an input that there is not",
-       {"in: number 1 of 1 inputs"},
+       {"in: input 1 was requested, but there are 1"},
        [](bool bad) {
          copying({.body =
                       [bad](PipelineStep& s) {
@@ -250,7 +253,7 @@ TEST_CASE("misuse inside of a pipeline's body") {
                  Where::here());
        }},
       {"an input that is not waited for",
-       {"in: input 0 is not waited for"},
+       {"in: input 0 has not been waited for"},
        [](bool bad) {
          copying({.options = {.manual_wait = true},
                   .body =
@@ -322,7 +325,7 @@ TEST_CASE("misuse inside of a pipeline's body") {
          HERE tiles_by_host({1, 2}, bad ? std::vector{1u} : std::vector{1u, 2u}, marked);
        }},
       {"CTAs that share a block by multicast, and name different ones",
-       {"tma_load: multicast along x of the cluster", "coordinate 1 differs between them"},
+       {"tma_load: with multicast along x of the cluster", "coordinate 1 differs between them"},
        [](bool bad) {
          Kernel k("k");
          k.cluster({{"pair", 2}});
@@ -350,7 +353,8 @@ TEST_CASE("misuse inside of a pipeline's body") {
          done(k);
        }},
       {"a pipeline inside a loop",
-       {"emit_pipeline: inside a branch or a loop", "an axis of the grid", "DynamicSteps::order()"},
+       {"emit_pipeline: it must be outside of branches and loops", "an axis of the grid",
+        "DynamicSteps::order()"},
        [](bool bad) {
          Kernel k("k");
          auto [X] = k.params<TensorMap>("X");
@@ -363,7 +367,7 @@ TEST_CASE("misuse inside of a pipeline's body") {
          done(k);
        }},
       {"a pipeline inside a role",
-       {"emit_pipeline: inside a role"},
+       {"emit_pipeline: it must be called outside of roles"},
        [](bool bad) {
          Kernel k("k");
          auto [X] = k.params<TensorMap>("X");
@@ -382,7 +386,7 @@ TEST_CASE("misuse of waits and releases by the body") {
   const PipelineOptions by_hand{.manual_wait = true, .manual_release = true};
   check_cases({
       {"a second wait for one input",
-       {"wait: input 0 was already waited for, at misuse_emit_pipeline_test.cpp"},
+       {"wait: input 0 was already waited for at misuse_emit_pipeline_test.cpp"},
        [&](bool bad) {
          two_inputs(by_hand, [bad](PipelineStep& s) {
            s.wait(0);
@@ -391,7 +395,7 @@ TEST_CASE("misuse of waits and releases by the body") {
          });
        }},
       {"a second release of one stage",
-       {"release: the stage of input 1 was already handed back, at misuse_emit_pipeline_test.cpp",
+       {"release: the stage of input 1 was already handed back at misuse_emit_pipeline_test.cpp",
         "share their stages"},
        [&](bool bad) {
          two_inputs(by_hand, [bad](PipelineStep& s) {
@@ -401,7 +405,7 @@ TEST_CASE("misuse of waits and releases by the body") {
          });
        }},
       {"an input after its release",
-       {"in: input 1 was already handed back, at misuse_emit_pipeline_test.cpp", "may be overwritten"},
+       {"in: input 1 was already handed back at misuse_emit_pipeline_test.cpp", "may be overwritten"},
        [&](bool bad) {
          two_inputs(by_hand, [bad](PipelineStep& s) {
            s.wait(0);
@@ -411,7 +415,8 @@ TEST_CASE("misuse of waits and releases by the body") {
          });
        }},
       {"a release in a branch",
-       {"release: inside the if_ at misuse_emit_pipeline_test.cpp", "every step must do so once"},
+       {"release: it is called inside the if_ at misuse_emit_pipeline_test.cpp",
+        "every step must do so once"},
        [&](bool bad) {
          two_inputs(by_hand, [bad](PipelineStep& s) {
            s.wait(0);
@@ -423,7 +428,7 @@ TEST_CASE("misuse of waits and releases by the body") {
          });
        }},
       {"a wait in a loop",
-       {"wait: inside the for_ at misuse_emit_pipeline_test.cpp"},
+       {"wait: it is called inside the for_ at misuse_emit_pipeline_test.cpp"},
        [&](bool bad) {
          two_inputs(by_hand, [bad](PipelineStep& s) {
            const auto wait = [&] { HERE s.wait(0); };
@@ -435,7 +440,7 @@ TEST_CASE("misuse of waits and releases by the body") {
          });
        }},
       {"a run in a loop",
-       {"run: inside the for_ at misuse_emit_pipeline_test.cpp", "an axis of the grid"},
+       {"run: it is called inside the for_ at misuse_emit_pipeline_test.cpp", "an axis of the grid"},
        [](bool bad) {
          specialized({.compute =
                           [bad](PipelineCompute& pipe) {
@@ -448,7 +453,7 @@ TEST_CASE("misuse of waits and releases by the body") {
                      Where::here());
        }},
       {"a run in a branch of a tile",
-       {"run: inside the if_ at misuse_emit_pipeline_test.cpp"},
+       {"run: it is called inside the if_ at misuse_emit_pipeline_test.cpp"},
        [](bool bad) {
          specialized({.tiles = true,
                       .compute =
@@ -469,7 +474,7 @@ TEST_CASE("misuse of waits and releases by the body") {
 TEST_CASE("misuse of operations for a CTA in a kernel that gets roles") {
   check_cases({
       {"emit_pipeline ahead of a role",
-       {"emit_pipeline: outside of roles", "128 threads", "a CTA of 256",
+       {"emit_pipeline: this was emitted outside of roles", "a CTA of 128 threads", "the CTA has 256 threads",
         "emit_pipeline_warp_specialized too"},
        [](bool bad) {
          Kernel k("k");
@@ -480,7 +485,8 @@ TEST_CASE("misuse of operations for a CTA in a kernel that gets roles") {
          done(k);
        }},
       {"a register tile after the roles",
-       {"register tile: outside of roles", "128 threads", "a CTA of 256", "move it into a role"},
+       {"register tile: this was emitted outside of roles", "a CTA of 128 threads", "the CTA has 256 threads",
+        "move it into a role"},
        [](bool bad) {
          Kernel k("k");
          auto [X] = k.params<gptr<f32>>("X");
@@ -500,7 +506,7 @@ TEST_CASE("misuse of operations for a CTA in a kernel that gets roles") {
 TEST_CASE("misuse of fixed blocks") {
   check_cases({
       {"a map of a fixed block by the step's index",
-       {"grid: no axis 0", "in 0 is a fixed block", "only gets the tile's index"},
+       {"grid: axis 0 does not exist", "in 0 is a fixed block", "only gets the tile's index"},
        [](bool bad) {
          Kernel k("k");
          auto [X] = k.params<TensorMap>("X");
@@ -512,7 +518,7 @@ TEST_CASE("misuse of fixed blocks") {
          done(k);
        }},
       {"several stages of a fixed block of one run",
-       {"in 0: fixed_stages of 2", "a pipeline of tiles"},
+       {"in 0: fixed_stages is 2", "a pipeline of tiles"},
        [](bool bad) { HERE copying({.in = {.fixed_stages = bad ? 2 : 1}}, marked); }},
   });
 }

@@ -107,7 +107,7 @@ TEST_CASE("descriptors") {
 TEST_CASE("operands of wgmma") {
   check_cases({
       {"f64",
-       {"wgmma operand: ", "f64 is not one of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
+       {"wgmma operand: ", "the type is f64, but must be f16, bf16, tf32, e4m3, e5m2, s8 or u8"},
        [](bool bad) {
          HERE operand(bad ? DType::f64 : DType::tf32, Major::k, Swizzle::b128, 64, 32, marked);
        }},
@@ -117,22 +117,21 @@ TEST_CASE("operands of wgmma") {
          HERE operand(bad ? DType::tf32 : DType::f16, Major::mn, Swizzle::b128, 64, 64, marked);
        }},
       {"a row of 96 B in 128 B swizzle",
-       {"48 bf16 along k are 96 B, which is not a multiple of 128 B; the widest swizzle that fits is 32 B, "
-        "or use 64 "
-        "along k"},
+       {"48 bf16 along k are 96 B, but must be a multiple of 128 B; the widest swizzle that fits is 32 B, or "
+        "use 64 along k"},
        [](bool bad) {
          HERE operand(DType::bf16, Major::k, bad ? Swizzle::b128 : Swizzle::b32, 64, 48, marked);
        }},
       {"a row of 64 B along n in 128 B swizzle",
-       {"32 bf16 along mn are 64 B, which is not a multiple of 128 B; the widest swizzle that fits is 64 B"},
+       {"32 bf16 along mn are 64 B, but must be a multiple of 128 B; the widest swizzle that fits is 64 B"},
        [](bool bad) {
          HERE operand(DType::bf16, Major::mn, bad ? Swizzle::b128 : Swizzle::b64, 32, 64, marked);
        }},
       {"half an instruction",
-       {"8 along k is not a multiple of 16, the 32 B of an instruction; the nearest is 16"},
+       {"8 along k is not a multiple of 16, the number in the 32 B of an instruction; the nearest is 16"},
        [](bool bad) { HERE operand(DType::bf16, Major::k, Swizzle::none, 64, bad ? 8 : 16, marked); }},
       {"half an instruction of bytes",
-       {"16 along k is not a multiple of 32, the 32 B of an instruction; the nearest is 32"},
+       {"16 along k is not a multiple of 32, the number in the 32 B of an instruction; the nearest is 32"},
        [](bool bad) { HERE operand(DType::e4m3, Major::k, Swizzle::none, 64, bad ? 16 : 32, marked); }},
       {"rows that are not a multiple of 8",
        {"60 along mn is not a multiple of 8; the nearest is 64"},
@@ -141,16 +140,18 @@ TEST_CASE("operands of wgmma") {
        {"there are no elements"},
        [](bool bad) { HERE operand(DType::f16, Major::k, Swizzle::b128, bad ? 0 : 8, 64, marked); }},
       {"a part across an atom",
-       {"12 of the 128 along mn of K-major bf16 128x64 with 128 B swizzle; a part is a multiple of 8"},
+       {"a part has 12 of the 128 elements along mn of K-major bf16 128x64 with 128 B swizzle, but must have "
+        "a multiple of 8"},
        [](bool bad) { HERE a_operand().part(bad ? 12 : 16, marked); }},
       {"a part larger than the whole",
-       {"136 of the 128 along mn"},
+       {"a part has 136 of the 128 elements along mn"},
        [](bool bad) { HERE a_operand().part(bad ? 136 : 128, marked); }},
       {"blocks that do not divide",
-       {"blocks of 48 along mn; a block is a multiple of 8, the atom's extent, and divides 128"},
+       {"a block has 48 elements along mn, but the number must be a multiple of 8, the atom's extent, and "
+        "divide 128"},
        [](bool bad) { HERE a_operand().advances_mn(bad ? 48 : 32, marked); }},
       {"blocks smaller than an atom",
-       {"blocks of 32 along mn; a block is a multiple of 64, the atom's extent"},
+       {"a block has 32 elements along mn, but the number must be a multiple of 64, the atom's extent"},
        [](bool bad) { HERE a_operand(DType::bf16, Major::mn).advances_mn(bad ? 32 : 64, marked); }},
   });
 }
@@ -198,20 +199,21 @@ TEST_CASE("instructions") {
                              marked);
        }},
       {"a tile of another type",
-       {"tiled mma: A is K-major f16 128x64 with 128 B swizzle; the instruction needs K-major bf16"},
+       {"tiled mma: A is K-major f16 128x64 with 128 B swizzle, but the instruction needs K-major bf16"},
        [](bool bad) { HERE tiled(a_operand(bad ? DType::f16 : DType::bf16), a_operand(), marked); }},
       {"a tile of another major",
-       {"tiled mma: B is MN-major bf16 128x64 with 128 B swizzle; the instruction needs K-major bf16"},
+       {"tiled mma: B is MN-major bf16 128x64 with 128 B swizzle, but the instruction needs K-major bf16"},
        [](bool bad) { HERE tiled(a_operand(), a_operand(DType::bf16, bad ? Major::mn : Major::k), marked); }},
       {"96 rows",
-       {"tiled mma: m = 96 is not a multiple of the instruction's 64"},
+       {"tiled mma: m is 96, but must be a multiple of the instruction's 64"},
        [](bool bad) { HERE tiled(a_operand(DType::bf16, Major::k, bad ? 96 : 192), a_operand(), marked); }},
       {"96 columns",
-       {"tiled mma: B is K-major bf16 96x64 with 128 B swizzle; the instruction needs multiples of 64x16"},
+       {"tiled mma: B is K-major bf16 96x64 with 128 B swizzle, but the instruction needs multiples of "
+        "64x16"},
        [](bool bad) { HERE tiled(a_operand(), a_operand(DType::bf16, Major::k, bad ? 96 : 192), marked); }},
       {"two depths",
-       {"tiled mma: A is K-major bf16 128x128 with 128 B swizzle and B K-major bf16 128x64 with 128 B "
-        "swizzle: both need the same k"},
+       {"tiled mma: A is K-major bf16 128x128 with 128 B swizzle and B is K-major bf16 128x64 with 128 B "
+        "swizzle, but both must have the same k"},
        [](bool bad) {
          HERE tiled(a_operand(DType::bf16, Major::k, 128, bad ? 128 : 64), a_operand(), marked);
        }},
@@ -241,35 +243,36 @@ TEST_CASE("instructions") {
 TEST_CASE("tiles and boxes") {
   check_cases({
       {"a row of 96 bytes in 64 B swizzle",
-       {"shared: a row of 96 e4m3 is 96 B, which is not a multiple of the swizzle's 64 B"},
+       {"shared: a row of 96 e4m3 is 96 B, but must be a multiple of the swizzle's 64 B"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<e4m3>({64, 96}, bad ? Swizzle64B : Swizzle32B);
          done(k);
        }},
       {"stages between patterns of 64 B swizzle",
-       {"shared: a stage of 256 B is not a multiple of 512 B, so the next would not be aligned"},
+       {"shared: a stage is 256 B, but must be a multiple of 512 B, or the next one would not be aligned"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<bf16>({bad ? 4 : 8, 32}, Swizzle64B, 2);
          done(k);
        }},
       {"stages between lines",
-       {"shared: a stage of 48 B is not a multiple of 128 B, so the next would not be aligned"},
+       {"shared: a stage is 48 B, but must be a multiple of 128 B, or the next one would not be aligned"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<bf16>({1, 24}, SwizzleNone, bad ? 2 : 1);
          done(k);
        }},
       {"panels of -8 columns",
-       {"shared: panels of -8 columns in a row of 64 bf16"},
+       {"shared: the width of a panel is -8 columns, but must divide the row of 64 bf16"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<bf16>({64, 64, bad ? -8 : 8});
          done(k);
        }},
       {"panels of 8 bytes",
-       {"shared: panels of 4 columns in a row of 64 bf16; they must divide it, and be multiples of 16 B"},
+       {"shared: the width of a panel is 4 columns, but must divide the row of 64 bf16 and be a multiple of "
+        "16 B"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<bf16>({64, 64, bad ? 4 : 16});
@@ -292,20 +295,20 @@ TEST_CASE("tiles and boxes") {
          done(k);
        }},
       {"a row wider than a box",
-       {"tma_load: box extent 528 along dimension 0 exceeds 256, for a u8 8x528 tile, no swizzle",
+       {"tma_load: box extent 528 along dimension 0 exceeds 256 for a u8 8x528 tile, no swizzle",
         "a multiple of 128 is copied",
         "or declare it in panels, such as k.shared<...>({.rows = 8, .cols = 528, .panel_cols = 176})"},
        [](bool bad) {
          HERE load_tile(DType::u8, {8, bad ? 528 : 512}, Swizzle::none, marked, 0, 0);
        }},
       {"a row wider than a box, which no multiple of 256 divides",
-       {"tma_load: box extent 264 along dimension 0 exceeds 256, for a bf16 8x264 tile, no swizzle",
+       {"tma_load: box extent 264 along dimension 0 exceeds 256 for a bf16 8x264 tile, no swizzle",
         ".panel_cols = 88"},
        [](bool bad) {
          HERE load_tile(DType::bf16, {8, 264, bad ? 0 : 88}, Swizzle::none, marked, 0, 0);
        }},
       {"a tile higher than a box",
-       {"tma_load: box extent 260 along dimension 1 exceeds 256, for a s8 260x128 tile, 128 B swizzle",
+       {"tma_load: box extent 260 along dimension 1 exceeds 256 for an s8 260x128 tile, 128 B swizzle",
         "a multiple of 8 is copied", "or copy fewer of its 260 rows at a time: tile[s].rows(first, count)"},
        [](bool bad) {
          HERE load_tile(DType::s8, {bad ? 260 : 264, 128}, Swizzle::b128, marked, 0, 0);
@@ -334,7 +337,7 @@ TEST_CASE("tiles and boxes") {
          done(k);
        }},
       {"no rows of a view",
-       {"rows: 0 of 64 rows; the count must be a multiple of 8"},
+       {"rows: 0 of 64 rows were requested, but the count must be a multiple of 8"},
        [](bool bad) {
          Kernel k("k");
          TileView view = k.shared<bf16>({64, 64}, Swizzle128B)[0];
@@ -342,7 +345,7 @@ TEST_CASE("tiles and boxes") {
          done(k);
        }},
       {"rows of rows",
-       {"rows: 32 from row 8 of 32"},
+       {"rows: 32 rows from row 8 of 32"},
        [](bool bad) {
          Kernel k("k");
          TileView view = k.shared<bf16>({64, 64}, Swizzle128B)[0].rows(32, 32);
@@ -368,7 +371,7 @@ TEST_CASE("products of tiles") {
          HERE multiply(DType::bf16, {64, 64, panel}, {64, 64, panel}, Swizzle::none, false, false, marked);
        }},
       {"a tile that is to be transposed",
-       {"mma: D 64x64 += A 64x32 B 64x32: the shapes do not fit"},
+       {"mma: the shapes do not match in D 64x64 += A 64x32 B 64x32"},
        [](bool bad) {
          HERE multiply(DType::bf16, {64, 32}, {32, 64}, Swizzle::b64, false, !bad, marked);
        }},
@@ -379,14 +382,14 @@ TEST_CASE("products of tiles") {
          HERE multiply(DType::bf16, {depth, 64}, {depth, 64}, Swizzle::b128, true, true, marked);
        }},
       {"no rows of an accumulator",
-       {"accumulator: m = 0 must be a multiple of 64"},
+       {"accumulator: m is 0, but must be a multiple of 64"},
        [](bool bad) {
          Kernel k("k");
          HERE Accumulator acc(bad ? 0 : 64, 64);
          done(k);
        }},
       {"an accumulator of 4 columns",
-       {"accumulator: n = 4 must be a multiple of 8 from 8 to 256"},
+       {"accumulator: n is 4, but must be a multiple of 8 from 8 to 256"},
        [](bool bad) {
          Kernel k("k");
          HERE Accumulator acc(64, bad ? 4 : 8);
@@ -398,8 +401,8 @@ TEST_CASE("products of tiles") {
 TEST_CASE("clusters and barriers") {
   check_cases({
       {"24 rows for 5 CTAs",
-       {"tma_load: 24 rows of 128 B for 5 CTAs; each must fetch an equal number of rows, a multiple of 128 "
-        "B"},
+       {"tma_load: 24 rows of 128 B cannot be divided among 5 CTAs: each must fetch an equal number of rows, "
+        "a multiple of 128 B"},
        [](bool bad) {
          HERE load_shared({5, 1, 1}, bad ? 24 : 40, false, marked);
        }},
@@ -409,7 +412,7 @@ TEST_CASE("clusters and barriers") {
          HERE load_shared({2, 1, 1}, 16, bad, marked);
        }},
       {"NaN of integers",
-       {"tma_load: NaN outside of s32; TMA supports it for f16, bf16, tf32, f32 and f64"},
+       {"tma_load: NaN cannot be filled in outside of s32; TMA supports it for f16, bf16, tf32, f32 and f64"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -436,7 +439,8 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"rows for CTAs along two axes",
-       {"tma_load: 24 rows of 32 B for 4 CTAs; each must fetch an equal number of rows, a multiple of 128 B"},
+       {"tma_load: 24 rows of 32 B cannot be divided among 4 CTAs: each must fetch an equal number of rows, "
+        "a multiple of 128 B"},
        [](bool bad) {
          Kernel k("k");
          k.cluster(2, 2);
@@ -448,7 +452,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a load into a view with rows and columns exchanged",
-       {"tma_load: a transposed view of a bf16 64x64 tile", "cannot exchange rows and columns"},
+       {"tma_load: the view of a bf16 64x64 tile", "cannot exchange rows and columns"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -459,7 +463,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a store of a view with rows and columns exchanged",
-       {"tma_store: a transposed view of a bf16 64x64 tile", "cannot exchange rows and columns"},
+       {"tma_store: the view of a bf16 64x64 tile", "cannot exchange rows and columns"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -468,7 +472,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a prefetch that completes on a barrier",
-       {"tma_prefetch: a view with a barrier, an L2 hint or a fill value"},
+       {"tma_prefetch: the view has a barrier, an L2 hint or a fill value"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -479,7 +483,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a prefetch with a hint to L2",
-       {"tma_prefetch: a view with a barrier, an L2 hint or a fill value"},
+       {"tma_prefetch: the view has a barrier, an L2 hint or a fill value"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -488,7 +492,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a list of six coordinates",
-       {"tma_load: a tensor has 1 to 5 coordinates, not 6"},
+       {"tma_load: a tensor must have 1 to 5 coordinates, not 6"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -500,7 +504,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a column that is not aligned",
-       {"tma_reduce: the box begins at element -3 of the innermost dimension, -12 B from its start; TMA "
+       {"tma_reduce: the box begins at element -3 of the innermost dimension, -12 B from its start, but TMA "
         "needs multiples of 16 B"},
        [](bool bad) {
          Kernel k("k");
@@ -510,7 +514,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a reduction that the type has not",
-       {"tma_reduce: min of f32; f32 has add, and min takes u32, s32, u64, s64, f16, bf16"},
+       {"tma_reduce: min is not possible for f32; f32 has add, and min takes u32, s32, u64, s64, f16, bf16"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -519,7 +523,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a reduction of a type that has none",
-       {"tma_reduce: or of e4m3; e4m3 has none, and or takes u32, s32, u64"},
+       {"tma_reduce: or is not possible for e4m3; e4m3 has none, and or takes u32, s32, u64"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -543,14 +547,15 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"17 CTAs",
-       {"cluster: 17 x 1 x 1 CTAs; a cluster has 1 to 16"},
+       {"cluster: 17 x 1 x 1 CTAs were requested, but a cluster must have 1 to 16"},
        [](bool bad) {
          Kernel k("k");
          HERE k.cluster(bad ? 17 : 16);
          done(k);
        }},
       {"a cluster after what depends on it",
-       {"cluster: 4 x 1 x 1 CTAs, after roles or barriers were made for 1; call cluster() before them"},
+       {"cluster: 4 x 1 x 1 CTAs were requested after roles or barriers had been made for 1; call cluster() "
+        "before them"},
        [](bool bad) {
          Kernel k("k");
          auto tile = k.shared<bf16>({8, 64});
@@ -565,7 +570,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"phases of 33 barriers",
-       {"phases: 33 barriers; the register of parities has 32"},
+       {"phases: there are 33 barriers, but the register of parities has 32"},
        [](bool bad) {
          Kernel k("k");
          Barriers bars(k, std::vector<int>(bad ? 33 : 32, 1));
@@ -574,7 +579,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"the phase of a barrier that is not there",
-       {"barriers: number 2 of 2"},
+       {"barriers: barrier 2 was requested, but there are 2"},
        [](bool bad) {
          Kernel k("k");
          Barriers bars(k, {1, 1});
@@ -604,7 +609,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"no cluster barriers",
-       {"barriers: at least one"},
+       {"barriers: there must be at least one"},
        [](bool bad) {
          Kernel k("k");
          HERE ClusterBarriers bars(k, bad ? 0 : 1, ClusterAxis::x);
@@ -613,7 +618,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a pipeline of no stages",
-       {"pipeline: 0 stages and 2 consumers; both must be at least one"},
+       {"pipeline: 0 stages and 2 consumers were requested, but both numbers must be at least one"},
        [](bool bad) {
          Kernel k("k");
          auto tile = k.shared<bf16>({64, 64}, Swizzle128B);

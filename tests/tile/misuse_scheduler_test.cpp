@@ -28,7 +28,7 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          });
        }},
       {"one name for two axes",
-       {"\"m\" is the name of another"},
+       {"\"m\" is already the name of another axis"},
        [](bool bad) {
          with_kernel([&](Kernel& k) {
            k.grid({{"m", "2"}});
@@ -36,7 +36,7 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          });
        }},
       {"four axes",
-       {"grid: 4 named axes", "1 to 3"},
+       {"grid: 4 axes were named", "1 to 3"},
        [](bool bad) {
          with_kernel([&](Kernel& k) {
            if (!bad) return k.grid({{"a", "1"}, {"b", "1"}, {"c", "1"}});
@@ -68,14 +68,14 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          with_kernel([&](Kernel&) { HERE nd_loop({2, bad ? 0 : 1}, {}, [](const LoopStep&) {}); });
        }},
       {"a tiling that does not divide its axis",
-       {"nd_loop", "a tiling of 2 along axis 1, which has 3"},
+       {"nd_loop", "the tiling is 2 along axis 1 of 3 steps"},
        [](bool bad) {
          with_kernel([&](Kernel&) {
            HERE nd_loop({2, 3}, {}, {.tiling = {1, bad ? 2 : 3}}, [](const LoopStep&) {});
          });
        }},
       {"a tiling of another rank",
-       {"a tiling with 1 numbers for a grid with 2 axes"},
+       {"the tiling has 1 numbers, but the grid has 2 axes"},
        [](bool bad) {
          with_kernel([&](Kernel&) {
            HERE nd_loop({2, 3}, {}, {.tiling = bad ? std::vector{1} : std::vector{1, 1}},
@@ -83,16 +83,16 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          });
        }},
       {"a snake of tiles of no width",
-       {"planar_snake: tiles of 0"},
+       {"planar_snake: the tile width is 0"},
        [](bool bad) { with_kernel([&](Kernel&) { HERE planar_snake(tid_x(), 4, 4, 0, bad ? 0 : 2); }); }},
       {"a snake along a third dimension",
        {"minor_dim", "not 2"},
        [](bool bad) { with_kernel([&](Kernel&) { HERE planar_snake(3, 4, 4, bad ? 2 : 1, 2); }); }},
       {"a place outside",
-       {"place 16 of 4 x 4"},
+       {"position 16 is not within 4 x 4 tiles"},
        [](bool bad) { with_kernel([&](Kernel&) { HERE planar_snake(bad ? 16 : 15, 4, 4, 0, 2); }); }},
       {"steps from a counter in clusters",
-       {"dynamic_scheduling_loop", "a cluster of 2 CTAs"},
+       {"dynamic_scheduling_loop", "the cluster has 2 CTAs"},
        [](bool bad) {
          with_kernel([&](Kernel& k) {
            auto [counter] = k.params<gptr<u32>>("counter");
@@ -101,7 +101,7 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          });
        }},
       {"steps from a counter in a branch",
-       {"dynamic_scheduling_loop: inside the if_", "all threads of all CTAs"},
+       {"dynamic_scheduling_loop: call it outside of the if_", "all threads of all CTAs"},
        [](bool bad) {
          with_kernel([&](Kernel& k) {
            auto [counter] = k.params<gptr<u32>>("counter");
@@ -124,14 +124,14 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          });
        }},
       {"a turn that none takes",
-       {"for_each_tile: turn 2 of 2"},
+       {"for_each_tile: turn 2 of 2 was requested"},
        [](bool bad) {
          with_kernel([&](Kernel&) {
            HERE for_each_tile(4, 4, {}, Turn{u32(bad ? 2 : 1), 2}, [](TileIndex) {});
          });
        }},
       {"turns of none",
-       {"for_each_tile: turn 0 of 0"},
+       {"for_each_tile: turn 0 of 0 was requested"},
        [](bool bad) {
          with_kernel([&](Kernel&) { HERE for_each_tile(4, 4, {}, Turn{0, bad ? 0 : 1}, [](TileIndex) {}); });
        }},
@@ -158,7 +158,7 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          done(k);
        }},
       {"steps of the launch in a role",
-       {"dynamic_scheduling_loop: inside a role"},
+       {"dynamic_scheduling_loop: it must be outside of roles"},
        [](bool bad) {
          Kernel k("k", ON("sm_100a"));
          const auto loop = [&] { HERE dynamic_scheduling_loop(k, [](const LoopStep&) {}); };

@@ -201,14 +201,14 @@ TEST_CASE("misuse: what a kernel says of its launch") {
 TEST_CASE("tiles and shared memory") {
   check_cases({
       {"a row that is not a multiple of 16 B",
-       {"shared: a row of 12 f16 is 24 B, which is not a multiple of 16 B"},
+       {"shared: a row of 12 f16 is 24 B, but must be a multiple of 16 B"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<f16>({8, bad ? 12 : 16});
          done(k);
        }},
       {"a row that does not fit the swizzle",
-       {"shared: a row of 48 f16 is 96 B, which is not a multiple of the swizzle's 128 B"},
+       {"shared: a row of 48 f16 is 96 B, but must be a multiple of the swizzle's 128 B"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<f16>({64, 48}, bad ? Swizzle128B : Swizzle32B);
@@ -222,7 +222,7 @@ TEST_CASE("tiles and shared memory") {
          done(k);
        }},
       {"a stage that leaves the next unaligned",
-       {"shared: a stage of 512 B is not a multiple of 1024 B"},
+       {"shared: a stage is 512 B, but must be a multiple of 1024 B"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<f16>({bad ? 4 : 8, 64}, Swizzle128B, 2);
@@ -238,7 +238,7 @@ TEST_CASE("tiles and shared memory") {
          done(k);
        }},
       {"more than an int counts",
-       {"shared: 65536 x 65536 elements are more than shared memory holds"},
+       {"shared: 65536 x 65536 elements do not fit in shared memory"},
        [](bool bad) {
          Kernel k("k");
          int n = bad ? 65536 : 256;
@@ -246,7 +246,7 @@ TEST_CASE("tiles and shared memory") {
          done(k);
        }},
       {"a stage that is not there",
-       {"stage 2 of a f16 8x64 tile, 128 B swizzle with 2"},
+       {"stage 2 of an f16 8x64 tile, 128 B swizzle was requested, but there are only 2"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
@@ -264,7 +264,7 @@ TEST_CASE("tiles and shared memory") {
          done(second);
        }},
       {"rows that are not a multiple of 8",
-       {"rows: 12 of 64 rows; the count must be a multiple of 8"},
+       {"rows: 12 of 64 rows were requested, but the count must be a multiple of 8"},
        [](bool bad) {
          Kernel k("k");
          TileView view = k.shared<f16>({64, 64}, Swizzle128B)[0];
@@ -272,7 +272,7 @@ TEST_CASE("tiles and shared memory") {
          done(k);
        }},
       {"rows beyond the tile",
-       {"rows: 32 from row 40 of 64"},
+       {"rows: 32 rows from row 40 of 64"},
        [](bool bad) {
          Kernel k("k");
          TileView view = k.shared<f16>({64, 64}, Swizzle128B)[0];
@@ -280,7 +280,7 @@ TEST_CASE("tiles and shared memory") {
          done(k);
        }},
       {"rows from the middle of a pattern",
-       {"rows: 8 from row 4 of 64; the first must be a multiple of 8"},
+       {"rows: 8 rows from row 4 of 64 were requested; the first must be a multiple of 8"},
        [](bool bad) {
          Kernel k("k");
          TileView view = k.shared<f16>({64, 64}, Swizzle128B)[0];
@@ -293,18 +293,18 @@ TEST_CASE("tiles and shared memory") {
 TEST_CASE("TMA copies") {
   check_cases({
       {"a box of 257 rows",
-       {"tma_load: box extent 257 along dimension 1 exceeds 256, for a f16 257x64 tile, 128 B swizzle"},
+       {"tma_load: box extent 257 along dimension 1 exceeds 256 for an f16 257x64 tile, 128 B swizzle"},
        [](bool bad) { HERE load_box(bad ? 257 : 256, marked, 0, 0); }},
       {"six coordinates",
-       {"tma_load: a tensor has 1 to 5 coordinates, not 6"},
+       {"tma_load: a tensor must have 1 to 5 coordinates, not 6"},
        [](bool bad) {
          HERE bad ? load_box(8, marked, 0, 0, 0, 0, 0, 0) : load_box(8, marked, 0, 0, 0, 0, 0);
        }},
       {"one coordinate for many rows",
-       {"tma_load: one coordinate for a tile of 8 rows"},
+       {"tma_load: one coordinate was given for a tile of 8 rows"},
        [](bool bad) { HERE load_box(bad ? 8 : 1, marked, 0); }},
       {"a coordinate beyond 2^31",
-       {"the constant 2147483648 does not fit s32"},
+       {"the constant 2147483648 does not fit in s32"},
        [](bool bad) { HERE load_box(8, marked, bad ? int64_t{1} << 31 : -8, 0); }},
       {"a view without a barrier",
        {"tma_load: the view has no barrier to complete on"},
@@ -320,8 +320,7 @@ TEST_CASE("TMA copies") {
        }},
       {"a tensor map with two boxes",
        {"tma_load: the tensor map 'A' already serves copies with a box of 64x8 f16 elements and 128 B "
-        "swizzle; a f16 "
-        "16x64 tile, 128 B swizzle needs 64x16 and 128: declare a second map"},
+        "swizzle; an f16 16x64 tile, 128 B swizzle needs 64x16 and 128: declare a second map"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -373,21 +372,21 @@ TEST_CASE("TMA copies") {
 TEST_CASE("accumulators and products") {
   check_cases({
       {"too wide an accumulator",
-       {"accumulator: n = 264 must be a multiple of 8 from 8 to 256"},
+       {"accumulator: n is 264, but must be a multiple of 8 from 8 to 256"},
        [](bool bad) {
          Kernel k("k");
          HERE Accumulator acc(64, bad ? 264 : 256);
          done(k);
        }},
       {"an accumulator of 96 rows",
-       {"accumulator: m = 96 must be a multiple of 64"},
+       {"accumulator: m is 96, but must be a multiple of 64"},
        [](bool bad) {
          Kernel k("k");
          HERE Accumulator acc(bad ? 96 : 128, 64);
          done(k);
        }},
       {"a block that is not there",
-       {"accumulator: block 1 of 1"},
+       {"accumulator: block 1 was requested, but there are 1"},
        [](bool bad) {
          Kernel k("k");
          Accumulator acc(64, 64);
@@ -396,31 +395,31 @@ TEST_CASE("accumulators and products") {
          done(k);
        }},
       {"tiles without swizzle",
-       {"mma: A is a f16 64x64 tile, no swizzle: wgmma reads tiles with 32, 64 or 128 B swizzle, or tiles "
+       {"mma: A is an f16 64x64 tile, no swizzle: wgmma reads tiles with 32, 64 or 128 B swizzle, or tiles "
         "without swizzle in panels of 16 B: {64, 64, 8}"},
        [](bool bad) { HERE product({.swizzle = bad ? SwizzleNone : Swizzle64B}, marked); }},
       {"tiles of two types",
-       {"mma: A is a f16 64x64 tile, 128 B swizzle and B a bf16 128x64 tile, 128 B swizzle; their types must "
-        "be "
-        "equal"},
+       {"mma: A is an f16 64x64 tile, 128 B swizzle and B is a bf16 128x64 tile, 128 B swizzle, but their "
+        "types must be equal"},
        [](bool bad) { HERE product({.b_is_bf16 = bad}, marked); }},
       {"tiles of two depths",
-       {"mma: D 64x128 += A 64x64 B 128x128: the shapes do not fit"},
+       {"mma: the shapes do not match in D 64x128 += A 64x64 B 128x128"},
        [](bool bad) {
          HERE product({.b = {128, bad ? 128 : 64}}, marked);
        }},
       {"tiles of another extent",
-       {"mma: D 64x128 += A 64x64 B 64x64: the shapes do not fit"},
+       {"mma: the shapes do not match in D 64x128 += A 64x64 B 64x64"},
        [](bool bad) {
          HERE product({.b = {bad ? 64 : 128, 64}}, marked);
        }},
       {"a depth that is not a multiple of 16",
-       {"mma: B is a f16 24x128 tile, 128 B swizzle, transposed: 24 along k is not a multiple of 16"},
+       {"mma: B is an f16 24x128 tile, 128 B swizzle, transposed: 24 along k is not a multiple of 16"},
        [](bool bad) {
          HERE product({.a = {64, 64}, .b = {bad ? 24 : 64, 128}, .b_transposed = true}, marked);
        }},
       {"tiles of f32",
-       {"mma: A is a f32 64x32 tile, 128 B swizzle: f32 is not one of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
+       {"mma: A is an f32 64x32 tile, 128 B swizzle: the type is f32, but must be f16, bf16, tf32, e4m3, "
+        "e5m2, s8 or u8"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = bad ? k.shared<f32>({64, 32}, Swizzle128B) : k.shared<f16>({64, 64}, Swizzle128B);
@@ -429,8 +428,8 @@ TEST_CASE("accumulators and products") {
          done(k);
        }},
       {"a store of floats as integers",
-       {"store: f32 as s32; a store rounds to f32, f16, bf16, e4m3 and e5m2, and cannot convert to other "
-        "types"},
+       {"store: f32 cannot be stored as s32; a store rounds to f32, f16, bf16, e4m3 and e5m2, and does not "
+        "convert to other types"},
        [](bool bad) {
          Kernel k("k");
          auto [D] = k.params<TensorMap>("D");
@@ -440,7 +439,7 @@ TEST_CASE("accumulators and products") {
          done(k);
        }},
       {"an epilogue of integers that stay integers",
-       {"store: s32 as s32 through an epilogue"},
+       {"store: s32 cannot be stored as s32 through an epilogue"},
        [](bool bad) {
          Kernel k("k");
          auto [D] = k.params<TensorMap>("D");
@@ -461,7 +460,8 @@ TEST_CASE("accumulators and products") {
          done(k);
        }},
       {"a store of a tile in another layout",
-       {"part: of a tile of strided(64 x 64, 4)", "layout_cast it to wgmma_layout(64, 64) first"},
+       {"part: the layout of the tile is strided(64 x 64, 4)",
+        "layout_cast it to wgmma_layout(64, 64) first"},
        [](bool bad) {
          Kernel k("k");
          auto [D] = k.params<TensorMap>("D");
@@ -470,8 +470,8 @@ TEST_CASE("accumulators and products") {
          done(k);
        }},
       {"a store of rows that have no box",
-       {"store: a tile of 64 x 8 e4m3; its rows must be a multiple of 64, and its columns multiples of 8 and "
-        "of 16 B"},
+       {"store: the tile is 64 x 8 e4m3, but its rows must be a multiple of 64, and its columns multiples of "
+        "8 and of 16 B"},
        [](bool bad) {
          Kernel k("k");
          auto [D] = k.params<TensorMap>("D");
@@ -501,7 +501,7 @@ TEST_CASE("accumulators and products") {
          done(k);
        }},
       {"a panel beyond the tile",
-       {"store: panel 2 of a tile of 2"},
+       {"store: panel 2 was requested, but the tile has 2"},
        [](bool bad) {
          Kernel k("k");
          auto [D] = k.params<TensorMap>("D");
@@ -530,14 +530,14 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"a role of nobody",
-       {"warpgroups: a role has at least one warpgroup, not 0"},
+       {"warpgroups: a role must have at least one warpgroup, not 0"},
        [](bool bad) {
          Kernel k("k");
          HERE k.warpgroups(bad ? 0 : 1, 0, [](u32) {});
          done(k);
        }},
       {"a role inside a role",
-       {"warpgroups: a role inside a role"},
+       {"warpgroups: a role cannot be made inside another role"},
        [](bool bad) {
          Kernel k("k");
          k.warpgroups(1, 0, [&](u32) {
@@ -557,7 +557,7 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"more than 1024 threads",
-       {"warpgroups: 1152 threads, but a CTA has at most 1024"},
+       {"warpgroups: the roles have 1152 threads, but a CTA has at most 1024"},
        [](bool bad) {
          Kernel k("k");
          k.warpgroups(1, 0, [](u32) {});
@@ -595,7 +595,7 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"sync_warpgroup() in a CTA that is none",
-       {"sync_warpgroup: a CTA of 256 threads without roles", "k.warpgroups()"},
+       {"sync_warpgroup: the CTA has 256 threads and no roles", "k.warpgroups()"},
        [](bool bad) {
          Kernel k("k");
          if (bad) k.threads(256);
@@ -603,14 +603,14 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"a named barrier of half a warp",
-       {"named_barrier: 48 threads; whole warps must meet, 32 to 1024 threads"},
+       {"named_barrier: 48 threads were requested, but the number must be a multiple of 32 from 32 to 1024"},
        [](bool bad) {
          Kernel k("k");
          HERE k.named_barrier(bad ? 48 : 64);
          done(k);
        }},
       {"a named barrier of more threads than there are",
-       {"named_barrier: 160 threads in a CTA of 128, so a wait would never end"},
+       {"named_barrier: 160 threads must arrive, but the CTA has 128, so a wait would never end"},
        [](bool bad) {
          Kernel k("k");
          HERE k.named_barrier(bad ? 160 : 128).sync();
@@ -627,7 +627,7 @@ TEST_CASE("roles and barriers") {
          done(second);
        }},
       {"16 named barriers",
-       {"named_barrier: all 15 barriers of a CTA apart from that of sync_threads() are held: ",
+       {"named_barrier: all 15 barriers of a CTA other than that of sync_threads() are held: ",
         "1 an instruction that names it (misuse_tile_test.cpp:", ", 8 named_barrier (misuse_tile_test.cpp:"},
        [](bool bad) {
          Kernel k("k");
@@ -657,7 +657,8 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"a warpgroup's barrier whose number an instruction has",
-       {"barrier 1: needed for warpgroup 0, but held by an instruction that names it (misuse_tile_test.cpp:"},
+       {"barrier 1 is needed for warpgroup 0, but is held by an instruction that names it "
+        "(misuse_tile_test.cpp:"},
        [](bool bad) {
          Kernel k("k");
          bar_sync(bad ? 1 : 3, 128);
@@ -692,7 +693,7 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"a barrier at which nobody arrives",
-       {"barriers: 0 arrivals; from 1 to 2^20 - 1 are possible"},
+       {"barriers: 0 arrivals were given, but the number must be 1 to 2^20 - 1"},
        [](bool bad) {
          Kernel k("k");
          HERE Barriers bars(k, {bad ? 0 : 1});
@@ -700,7 +701,7 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"no barriers",
-       {"barriers: at least one"},
+       {"barriers: there must be at least one"},
        [](bool bad) {
          Kernel k("k");
          HERE Barriers bars(k, std::vector<int>(bad ? 0 : 1, 1));
@@ -708,7 +709,7 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"a barrier that is not there",
-       {"barriers: number 2 of 2"},
+       {"barriers: barrier 2 was requested, but there are 2"},
        [](bool bad) {
          Kernel k("k");
          Barriers bars(k, {1, 1});
@@ -722,7 +723,7 @@ TEST_CASE("roles and barriers") {
 TEST_CASE("pipelines") {
   check_cases({
       {"no stages",
-       {"pipeline: 0 stages and 1 consumers; both must be at least one"},
+       {"pipeline: 0 stages and 1 consumers were requested, but both numbers must be at least one"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({8, 64});
@@ -731,7 +732,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"no consumers",
-       {"pipeline: 1 stages and -1 consumers; both must be at least one"},
+       {"pipeline: 1 stages and -1 consumers were requested, but both numbers must be at least one"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({8, 64});
@@ -740,8 +741,9 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"more consumers than warpgroups consume",
-       {"pipeline: 2 consumers, whose warps release every stage, but consumer() is called by 1 warpgroup: "
-        "the producer would wait for ever; `consumers` is how many warpgroups call it"},
+       {"pipeline: `consumers` is 2, so the warps of that many warpgroups must release every stage, but "
+        "consumer() is called by 1 warpgroup: the producer would wait for ever; set `consumers` to the "
+        "number of warpgroups that call it"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -755,7 +757,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"no tiles",
-       {"pipeline: it needs at least one tile"},
+       {"pipeline: no tiles were given, but there must be at least one"},
        [](bool bad) {
          Kernel k("k");
          std::vector<SharedTile> tiles;
@@ -765,7 +767,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"tiles of another number of stages",
-       {"pipeline: 4 stages, but a f16 8x64 tile, no swizzle has 2"},
+       {"pipeline: it has 4 stages, but an f16 8x64 tile, no swizzle has 2"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({8, 64}, SwizzleNone, 2);
@@ -791,7 +793,7 @@ TEST_CASE("pipelines") {
          });
        }},
       {"a last stage where none was kept",
-       {"release_last: it belongs to release_previous()"},
+       {"release_last: release_previous() must be called before it"},
        [](bool bad) {
          ring(load_both, [&](Consumer& consumer) {
            Stage s = consumer.wait();
@@ -801,7 +803,7 @@ TEST_CASE("pipelines") {
          });
        }},
       {"a look ahead by a consumer that does not keep it",
-       {"peek: only for a consumer made with Peeks::yes"},
+       {"peek: the consumer must be made with Peeks::yes"},
        [](bool bad) {
          auto consume = [](Consumer& consumer) {
            HERE consumer.peek();
@@ -810,9 +812,8 @@ TEST_CASE("pipelines") {
          ring(load_both, consume, bad ? Peeks::no : Peeks::yes);
        }},
       {"a stage of another pipeline released",
-       {"release: a stage of another pipeline, with 2 stages of 1024 B, to a consumer of one with 3 stages "
-        "of "
-        "1024 B"},
+       {"release: this is a stage of another pipeline, with 2 stages of 1024 B, but the consumer's has 3 "
+        "stages of 1024 B"},
        [](bool bad) {
          two_rings([&](Consumer& first, Consumer& second) {
            Stage a = first.wait(), b = second.wait();
@@ -834,7 +835,7 @@ TEST_CASE("pipelines") {
          });
        }},
       {"a producer's stage in a variable",
-       {"Var<Stage>: a producer's stage; only a consumer's is kept"},
+       {"Var<Stage>: a producer's stage was given, but only a consumer's can be kept"},
        [](bool bad) {
          const auto produce = [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A,
                                   TensorMap B) {
@@ -847,7 +848,7 @@ TEST_CASE("pipelines") {
          ring(produce, take_one);
        }},
       {"a stage of another pipeline kept",
-       {"release_previous: a stage of another pipeline, with 2 stages of 1024 B"},
+       {"release_previous: this is a stage of another pipeline, with 2 stages of 1024 B"},
        [](bool bad) {
          two_rings([&](Consumer& first, Consumer& second) {
            Stage a = first.wait(), b = second.wait();
@@ -882,8 +883,9 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"rows of a stage that the host does not know",
-       {"tma_load: 32 x 64 of a pipeline's f16 64x64 tile, 128 B swizzle: the stage expects all of its bytes",
-        "load rows or columns that begin where the host knows"},
+       {"where the 32 x 64 elements of a pipeline's f16 64x64 tile, 128 B swizzle begin, but the stage "
+        "expects all of its bytes",
+        "load rows or columns that begin at a host integer"},
        [](bool bad) {
          ring(
              [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
@@ -894,7 +896,7 @@ TEST_CASE("pipelines") {
              take_one);
        }},
       {"a stage that completes elsewhere",
-       {"tma_load: a view of a pipeline's stage that completes on a barrier of its own"},
+       {"tma_load: the view of a pipeline's stage completes on a barrier of its own"},
        [](bool bad) {
          ring(
              [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
@@ -905,7 +907,8 @@ TEST_CASE("pipelines") {
              take_one);
        }},
       {"a load into a consumer's stage",
-       {"tma_load: into a consumer's stage; loads must go into a producer's stage, from acquire()"},
+       {"tma_load: this is a consumer's stage; loads must go into a producer's stage, which acquire() "
+        "returns"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -954,7 +957,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"stages that nobody fills",
-       {"pipeline: 0 warpgroups fill its stages; at least one"},
+       {"pipeline: 0 warpgroups fill its stages, but there must be at least one"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B, 2);
@@ -984,7 +987,7 @@ TEST_CASE("pipelines") {
          });
        }},
       {"a stage that is committed twice",
-       {"commit: this stage is already committed; each thread commits it once"},
+       {"commit: this stage is already committed; each thread must commit it once"},
        [](bool bad) {
          thread_ring([&](Producer& producer, SharedTile sA, SharedTile sB) {
            Stage s = producer.acquire();
@@ -1000,7 +1003,7 @@ TEST_CASE("pipelines") {
          });
        }},
       {"a stage that is filled when it is committed",
-       {"store: into a stage that is already committed, which consumers read"},
+       {"store: the stage is already committed, so consumers may be reading it"},
        [](bool bad) {
          thread_ring([&](Producer& producer, SharedTile sA, SharedTile sB) {
            Stage s = producer.acquire();
@@ -1012,7 +1015,7 @@ TEST_CASE("pipelines") {
          });
        }},
       {"a tile of no pipeline in a stage that threads fill",
-       {"fills: the f16 128x64 tile, 128 B swizzle is not one of the pipeline's"},
+       {"fills: the f16 128x64 tile, 128 B swizzle does not belong to the pipeline"},
        [](bool bad) {
          Kernel k("k");
          SharedTile one = k.shared<f16>({64, 64}, Swizzle128B, 2),
@@ -1029,7 +1032,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a consumer's stage that is committed",
-       {"commit: needs a producer's stage, from acquire()"},
+       {"commit: this is not a producer's stage; pass one that acquire() returned"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B, 2);
@@ -1045,8 +1048,8 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a stage of another pipeline that is committed",
-       {"commit: a stage of another pipeline, with 3 stages of 8192 B, to a producer of one with 2 stages of "
-        "8192 B"},
+       {"commit: this is a stage of another pipeline, with 3 stages of 8192 B, but the producer's has 2 "
+        "stages of 8192 B"},
        [](bool bad) {
          Kernel k("k");
          SharedTile one = k.shared<f16>({64, 64}, Swizzle128B, 2),
@@ -1062,7 +1065,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a commit of what TMA loads",
-       {"commit: the stage is filled by one thread with TMA, whose copies commit themselves"},
+       {"commit: one thread fills the stage with TMA, whose copies commit themselves"},
        [](bool bad) {
          ring(
              [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
@@ -1074,7 +1077,8 @@ TEST_CASE("pipelines") {
              take_one);
        }},
       {"threads that write to a stage of TMA",
-       {"store: into a stage that one thread fills by TMA; make the pipeline with ThreadProducers"},
+       {"store: one thread fills the stage by TMA; to fill it by threads, make the pipeline with "
+        "ThreadProducers"},
        [](bool bad) {
          Kernel k("k");
          auto [p, map] = k.params<gptr<u32>, TensorMap>("p", "map");
@@ -1092,7 +1096,8 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"cp.async to a stage of TMA",
-       {"load_async: into a stage that one thread fills by TMA; make the pipeline with ThreadProducers"},
+       {"load_async: one thread fills the stage by TMA; to fill it by threads, make the pipeline with "
+        "ThreadProducers"},
        [](bool bad) {
          Kernel k("k");
          auto [A, map] = k.params<gptr<f16>, TensorMap>("A", "map");
@@ -1131,7 +1136,8 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"CTAs that share a load under a condition to a stage that threads fill",
-       {"tma_load: 2 CTAs share a part of a tile, or one under a condition, into a stage that threads fill"},
+       {"tma_load: 2 CTAs share a load under a condition, or of a part of a tile, into a stage that threads "
+        "fill"},
        [](bool bad) {
          Kernel k("k");
          k.cluster(2);
@@ -1149,7 +1155,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"the only stage kept",
-       {"release_previous: with one stage the producer would wait for the stage that is kept"},
+       {"release_previous: with one stage, the producer would wait for the stage that is kept"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -1166,7 +1172,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a part of a stage that may not come",
-       {"tma_load: a view of a pipeline's stage with a condition", "put acquire() under the condition too"},
+       {"tma_load: the view of a pipeline's stage has a condition", "put acquire() under the condition too"},
        [](bool bad) {
          ring(
              [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
@@ -1229,7 +1235,7 @@ TEST_CASE("pipelines") {
        }},
       {"a panel that is never loaded",
        {"acquire: the f16 64x128 tile, 128 B swizzle (number 0 of the pipeline) is never loaded into this "
-        "stage from row 0 on of panel 1"},
+        "stage from row 0 of panel 1"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -1266,8 +1272,7 @@ TEST_CASE("pipelines") {
        }},
       {"rows of a tile that are never loaded",
        {"acquire: the f16 16x64 tile, 128 B swizzle (number 0 of the pipeline) is never loaded into this "
-        "stage "
-        "from row 8 on"},
+        "stage from row 8"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -1284,7 +1289,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a tile that is not the pipeline's",
-       {"tma_load: the f16 8x64 tile, 128 B swizzle is not one of the pipeline's"},
+       {"tma_load: the f16 8x64 tile, 128 B swizzle does not belong to the pipeline"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -1302,7 +1307,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"an end of a pipeline of a kernel that was moved from",
-       {"kernel: used after it was moved from"},
+       {"kernel: it is used after it was moved from"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
@@ -1312,7 +1317,7 @@ TEST_CASE("pipelines") {
          done(other);
        }},
       {"a tile of a kernel that was moved from",
-       {"kernel: used after it was moved from"},
+       {"kernel: it is used after it was moved from"},
        [](bool bad) {
          Kernel k("k");
          Kernel other = std::move(k);
@@ -1320,7 +1325,7 @@ TEST_CASE("pipelines") {
          done(other);
        }},
       {"a kernel compiled after it was moved from",
-       {"kernel: used after it was moved from"},
+       {"kernel: it is used after it was moved from"},
        [](bool bad) {
          Kernel k("k");
          Kernel other = std::move(k);
@@ -1339,7 +1344,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"stages that nobody fills, and somebody waits for",
-       {"pipeline: consumers wait for its stages, which no producer ever acquires or lends"},
+       {"pipeline: consumers wait for its stages, but no producer ever acquires or lends them"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -1351,7 +1356,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a producer's stage released",
-       {"release: needs a consumer's stage, from wait()"},
+       {"release: this is not a consumer's stage; pass one that wait() returned"},
        [](bool bad) {
          Kernel k("k");
          auto [A, p] = k.params<TensorMap, gptr<u32>>("A", "p");
@@ -1441,7 +1446,7 @@ TEST_CASE("names, fields, files and tools") {
              command::Fields(command::family("saxpy").fields).set("m", (int64_t{1} << 31) - !bad);
            }},
           {"a folder that cannot be made",
-           {"/dev/null/x: the folder cannot be made: Not a directory"},
+           {"/dev/null/x: the folder cannot be created: Not a directory"},
            [](bool bad) {
              Folder folder;
              Kernel k("k");
@@ -1473,17 +1478,15 @@ TEST_CASE("names, fields, files and tools") {
 TEST_CASE("staging that the author gives") {
   check_cases({
       {"staging of too few bytes",
-       {"store: staging in 64 x 64 of a bf16 64x64 tile, 128 B swizzle, which has 8192 B; 2 buffers of 64 x "
-        "64 "
-        "bf16 for each of 1 warpgroups need 16384 B"},
+       {"store: the staging is in 64 x 64 of a bf16 64x64 tile, 128 B swizzle, which has 8192 B, but 2 "
+        "buffers of 64 x 64 bf16 for each of 1 warpgroups need 16384 B"},
        [](bool bad) {
          auto stage = [](const SharedTile& tile) -> SharedRegion { return tile[1]; };
          HERE store_through({64, 64}, Swizzle128B, 0, bad ? stage : whole, marked);
        }},
       {"staging within a swizzle's pattern",
-       {"shared: a bf16 64x64 tile, 128 B swizzle in the place of 2 stages of a bf16 64x64 tile, no swizzle, "
-        "at byte 128 "
-        "of shared memory; it must begin at a multiple of 1024 B"},
+       {"shared: a bf16 64x64 tile, 128 B swizzle cannot take the place of 2 stages of a bf16 64x64 tile, no "
+        "swizzle, which begins at byte 128 of shared memory; it must begin at a multiple of 1024 B"},
        [](bool bad) {
          HERE store_through({64, 64}, Swizzle::none, bad ? 128 : 1024, whole, marked);
        }},
@@ -1500,7 +1503,7 @@ TEST_CASE("staging that the author gives") {
          done(k);
        }},
       {"staging in several pieces",
-       {"place: 64 x 128 of a bf16 128x128 tile, 128 B swizzle, which is in 2 pieces"},
+       {"place: 64 x 128 of a bf16 128x128 tile, 128 B swizzle is not contiguous but in 2 pieces"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<bf16>({128, 128}, Swizzle128B);
@@ -1511,7 +1514,8 @@ TEST_CASE("staging that the author gives") {
          done(k);
        }},
       {"staging in another kernel",
-       {"shared: 1 stage of a u8 1x1024 tile, no swizzle of another kernel as a place for a tile"},
+       {"shared: 1 stage of a u8 1x1024 tile, no swizzle belongs to another kernel, so a tile cannot take "
+        "its place"},
        [](bool bad) {
          Kernel other("other");
          const SharedTile foreign = other.shared<u8>({1, 1024});

@@ -63,7 +63,7 @@ TEST_CASE("an index map that counts elements is noted") {
     CHECK(found.fault == "");
     CHECK(found.notes.empty() == !bad);
     if (bad)
-      CHECK_MESSAGE(contains(found.notes, "begins at (64, 0), and its whole tile is outside"), found.notes);
+      CHECK_MESSAGE(contains(found.notes, "begins at (64, 0), so its whole tile is outside"), found.notes);
     if (bad) CHECK_MESSAGE(contains(found.notes, "pipeline_reports_test.cpp"), found.notes);
   }
 }
@@ -131,7 +131,7 @@ TEST_CASE("a kernel with checks reports roles that process tiles in different or
     CHECK_MESSAGE(found.fault.empty() == !bad, found.fault);
     if (bad)
       CHECK_MESSAGE(contains(found.fault,
-                             "tiles: for axis 0 (\"row\") the computing role has 7 in its tile 0, and the "
+                             "tiles: for axis 0 (\"row\") the computing role has 7 in its tile 0, but the "
                              "loading role has 0"),
                     found.fault);
   }

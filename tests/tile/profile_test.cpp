@@ -360,7 +360,7 @@ TEST_CASE("a wait_region without a wait is refused, profiled or not, and costs n
     Kernel k("nothing");
     wait_region("sync", [] { sync_threads(); });
   };
-  const std::string rule = "wait_region: 'sync' has no wait for an mbarrier or a counter; use region()";
+  const std::string rule = "wait_region: 'sync' does not wait for an mbarrier or a counter; use region()";
   CHECK(contains(error_of(nothing), rule));
   const ProfileScope scope;
   CHECK(contains(error_of(nothing), rule));
@@ -415,22 +415,22 @@ TEST_CASE("what regions refuse") {
     if (on) scope.emplace(64);
     Kernel k("wrong");
     auto [out] = k.params<gptr<u32>>("out");
-    CHECK(contains(error_of([&] { region("", [] {}); }), "region: its name is empty (" + at));
-    CHECK(contains(error_of([&] { mark("", u32(1)); }), "mark: its name is empty (" + at));
-    CHECK(contains(error_of([&] { name_role("x"); }), "name_role: outside of roles (" + at));
+    CHECK(contains(error_of([&] { region("", [] {}); }), "region: the name is empty (" + at));
+    CHECK(contains(error_of([&] { mark("", u32(1)); }), "mark: the name is empty (" + at));
+    CHECK(contains(error_of([&] { name_role("x"); }), "name_role: call it in a role (" + at));
     CHECK(contains(error_of([&] { region("left", [] { throw Error("gone"); }); }), "gone"));
     CHECK(contains(error_of([&] { k.finish(); }),
-                   "left unfinished by an exception out of the body of this region: gone"));
+                   "an exception from the body of this region left it unfinished: gone"));
   }
   CHECK(contains(error_of([] { ProfileScope scope(31); }),
-                 "room for 31 records of a warp; must be 32 to 1048576 (" + at));
+                 "room for 31 records of a warp was requested, but the number must be 32 to 1048576 (" + at));
   CHECK(contains(error_of([] { ProfileScope scope((1 << 20) + 1); }), "must be 32 to 1048576"));
   const ProfileScope scope;
   CHECK(contains(error_of([] {
                    Kernel k("taken");
                    k.params<gptr<u32>>("profile");
                  }),
-                 "parameter 'profile': this is the name of a parameter that the library adds"));
+                 "parameter 'profile': the library adds a parameter of this name, so choose another"));
 }
 
 TEST_CASE("a kernel without parameters can be profiled, and one that is not is refused a buffer") {

@@ -104,7 +104,7 @@ TEST_CASE("a grid barrier makes a kernel cooperative, and a grid that does not f
   // With 128 threads, 16 CTAs fit on each of the 132 multiprocessors.
   CHECK(error_of([&] {
           kernel.launch({.grid = {2113, 1, 1}}, {pointer, pointer, pointer});
-        }).find("the grid 2113 x 1 x 1 has 2113, but 2112 fit, 16 on each of 132 multiprocessors") !=
+        }).find("the grid 2113 x 1 x 1 has 2113, but only 2112 fit, 16 on each of 132 multiprocessors") !=
         std::string::npos);
 }
 
@@ -138,7 +138,8 @@ TEST_CASE("setting a count needs a scope that others see") {
       semaphore.set(1);
     else
       CHECK_THROWS_WITH_AS(semaphore.set(1),
-                           doctest::Contains("semaphore: scope cluster; must be gpu or sys"), Error);
+                           doctest::Contains("semaphore: the scope is cluster, but must be gpu or sys"),
+                           Error);
   }
 }
 

@@ -189,13 +189,13 @@ TEST_CASE("arguments that are not maps of a kernel's recipe are refused") {
   };
   CHECK(maps("As", {good, good}) == "");
   CHECK(contains(maps("A", {good}),
-                 "kernel 'joined': tensor maps for 'A', but no parameter of that name takes a "
+                 "kernel 'joined': tensor maps were requested for 'A', but no parameter of that name takes a "
                  "tensor map array; its parameters are As, Ds"));
-  CHECK(contains(maps("As", {}), "parameter 0 'As': an array without tensor maps"));
+  CHECK(contains(maps("As", {}), "parameter 0 'As': the array has no tensor maps"));
   CHECK(contains(maps("As", {good, runtime::pointer(memory, DType::f32)}),
-                 "tensor 1: takes a tensor, a pointer is given"));
+                 "tensor 1: it takes a tensor, but a pointer was given"));
   CHECK(contains(maps("Ds", {runtime::tensor(memory, DType::u32, {32, 32})}),
-                 "parameter 1 'Ds': tensor 0: takes a tensor of f32, but one of u32 is given"));
+                 "parameter 1 'Ds': tensor 0: it takes a tensor of f32, but one of u32 was given"));
   CHECK(contains(maps("As", {runtime::tensor(memory, DType::f32, {32, 16, 2})}), "takes a tensor of rank 2"));
   CHECK(contains(
       maps("As", {good, runtime::tensor(memory, DType::f32, {32, 33})}),
@@ -210,7 +210,7 @@ TEST_CASE("arguments that are not maps of a kernel's recipe are refused") {
   const runtime::TensorMapArray own = kernel.tensor_maps("Ds", {good, good, good});
   CHECK(launched(own) == "");
   CHECK(contains(launched(runtime::pointer(memory, DType::f32)),
-                 "takes a tensor map array, a pointer is given"));
+                 "it takes a tensor map array, but a pointer was given"));
   Kernel k("narrow");
   auto [Bs] = k.params<TensorMapArray>("Bs");
   auto tile = k.shared<f32>({16, 32}, Swizzle128B);

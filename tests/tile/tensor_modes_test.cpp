@@ -256,8 +256,8 @@ TEST_CASE("misuse of tensors with modes") {
   const Layout nested({{8, 4}, 16}, {{16, 200}, 1});
   check_cases({
       {"a tile over rows of two modes",
-       {"matrix: the view ((8,2),16):((1@1,1@2),1@0): its rows run along 2 dimensions, but a matrix has one "
-        "for its rows"},
+       {"matrix: in the view ((8,2),16):((1@1,1@2),1@0), the rows run along 2 dimensions, but a matrix must "
+        "have one dimension for its rows"},
        [&](bool bad) {
          view(nested, [&](const TensorView<f32>& x) {
            const DeviceTiler tiler = bad ? DeviceTiler{16, 16} : DeviceTiler{8, 16};
@@ -265,7 +265,7 @@ TEST_CASE("misuse of tensors with modes") {
          });
        }},
       {"a matrix of three modes",
-       {"matrix: a view (8,4,16):(1@1,1@2,1@0) of 3 modes; it must have two"},
+       {"matrix: the view (8,4,16):(1@1,1@2,1@0) has 3 modes, but must have two"},
        [&](bool bad) {
          view(nested, [&](const TensorView<f32>& x) {
            const DeviceTiler at = bad ? DeviceTiler{{_, _}, _} : DeviceTiler{{_, 1}, _};
@@ -273,7 +273,7 @@ TEST_CASE("misuse of tensors with modes") {
          });
        }},
       {"rows and columns along one dimension",
-       {"its columns run along the rows' dimension"},
+       {"the columns run along the same dimension as the rows"},
        [&](bool bad) {
          view(Layout({{8, 8}, 16}, {{16, 128}, 1}), [&](const TensorView<f32>& x) {
            const DeviceTiler at = bad ? DeviceTiler{{_, _}, 3} : DeviceTiler{{_, 2}, _};
@@ -289,13 +289,14 @@ TEST_CASE("misuse of tensors with modes") {
          });
        }},
       {"a tile of another shape",
-       {"tma_load: a tile of 8 x 16 elements, ((4,2),16):((1@1,1@2),1@0), but the view of a f32 16x16 tile",
+       {"tma_load: the tile has 8 x 16 elements, ((4,2),16):((1@1,1@2),1@0), but the view of an f32 16x16 "
+        "tile",
         "has 16 x 16"},
        [&](bool bad) {
          load_tile(nested, {{4, 2}, 16}, {{0, 0}, 0}, {bad ? 16 : 8, 16});
        }},
       {"columns along the rows",
-       {"tma_load: the tile (16,8):(1@0,1@1): its columns must run along dimension 0 and its rows along "
+       {"tma_load: the columns of the tile (16,8):(1@0,1@1) must run along dimension 0, and its rows along "
         "dimension 1"},
        [&](bool bad) {
          bad ? load_tile(Layout({16, 8}, {1, 16}), {16, 8}, {0, 0}, {16, 8})
@@ -320,7 +321,7 @@ TEST_CASE("misuse of tensors with modes") {
   CHECK(contains(error_of([&] {
                    modes.map_tensor(Layout({{8, 5}, 16}, {{16, 200}, 1}), DType::f32);
                  }),
-                 "map_tensor: the layout ((8,5),16):((16,200),1), but the kernel was built for "
+                 "map_tensor: the layout is ((8,5),16):((16,200),1), but the kernel was built for "
                  "((8,4),16):((16,200),1)"));
   CHECK(modes.map_tensor(nested, DType::f32).strides == std::vector<uint64_t>{64, 800});
 }

@@ -154,13 +154,13 @@ TEST_CASE("misuse of warp roles") {
   };
   check_cases({
       {"more warps than the role has",
-       {"warp_roles: the roles have 5 warps together, but the role that is divided has 4"},
+       {"warp_roles: the roles have 5 warps in total, but the role that is divided has only 4"},
        [&](bool bad) { simple(bad ? 4 : 3, 1, false); }},
       {"no warps",
-       {"warp_roles: \"second\" has 0 warps; it must have at least one"},
+       {"warp_roles: \"second\" has 0 warps, but must have at least one"},
        [&](bool bad) { simple(1, bad ? 0 : 1, false); }},
       {"a warp role in a warp role",
-       {"warp_roles: inside of a warp role"},
+       {"warp_roles: it cannot be called inside a warp role"},
        [&](bool bad) { simple(1, 1, bad); }},
       needs_group("wgmma in a warp", "wgmma_fence: ", [](const TileView&) { HERE wgmma_fence(); }),
       needs_group("setmaxnreg in a warp",
@@ -187,7 +187,7 @@ TEST_CASE("misuse of warp roles") {
          done(k);
        }},
       {"threads that a CTA gets later",
-       {"threads: 256, after operations of a CTA of 128"},
+       {"threads: 256 were requested after operations of a CTA of 128"},
        [](bool bad) {
          Kernel k("k");
          if (!bad) k.threads(256);

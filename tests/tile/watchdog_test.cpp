@@ -301,7 +301,7 @@ TEST_CASE("without a watchdog a kernel has no code of it, and the sidecar descri
 
 TEST_CASE("a limit is of 1 to 2^20 milliseconds, and the report's parameter has its name alone") {
   CHECK(contains(error_of([] { WatchdogScope scope(0); }),
-                 "WatchdogScope: a limit of 0 ms; must be 1 to 1048576"));
+                 "WatchdogScope: the limit is 0 ms, but must be 1 to 1048576"));
   CHECK(contains(error_of([] { WatchdogScope scope((1 << 20) + 1); }), "must be 1 to 1048576"));
   const WatchdogScope scope;
   CHECK(WatchdogScope::milliseconds() == 1000);
@@ -309,7 +309,7 @@ TEST_CASE("a limit is of 1 to 2^20 milliseconds, and the report's parameter has 
                    Kernel k("named");
                    k.params<u32>("report");
                  }),
-                 "this is the name of a parameter that the library adds"));
+                 "the library adds a parameter of this name"));
 }
 
 }  // namespace ptxbuilder::test::watchdog_test

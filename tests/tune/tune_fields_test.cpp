@@ -120,18 +120,18 @@ TEST_CASE("all combinations of the values are tried, and invalid words are refus
   CHECK(all[3].fields["each"] == 4);
   CHECK(all[3].fields["n"] == 256);
   for (const auto& [words, text] : std::map<std::string, std::string>{
-           {"each", "--field 'each': write a field and its values, such as bm=64,128"},
-           {"each=", "--field 'each=': write a field"},
-           {"each=1,,2", "--field 'each=1,,2': write a field"},
+           {"each", "--field 'each': it must be a field and its values, such as bm=64,128"},
+           {"each=", "--field 'each=': it must be a field"},
+           {"each=1,,2", "--field 'each=1,,2': it must be a field"},
            {"width=1", "no field is named 'width'; the fields are n, each, wrong"},
            {"each=0", "field each = 0: it must be at least 1"},
-           {"wrong=maybe", "field wrong = maybe: it is one of no, yes"}})
+           {"wrong=maybe", "field wrong = maybe: it must be one of no, yes"}})
     CHECK_ERROR(trials(fields, {words}, {}), text);
   CHECK_ERROR(trials(fields, {"each=1", "each=2"}, {}), "--field each: it is named twice");
-  CHECK_ERROR(trials(fields, {"each=1,2"}, {"each"}), "--field each and --each: give either");
+  CHECK_ERROR(trials(fields, {"each=1,2"}, {"each"}), "--field each and --each: pass either");
   std::string many = "each=1", more = "n=1";
   for (int i = 2; i <= 65; ++i) many += fmt::format(",{}", i), more += fmt::format(",{}", i);
-  CHECK_ERROR(trials(fields, {many, more}, {}), "are more than 4096 combinations: try fewer");
+  CHECK_ERROR(trials(fields, {many, more}, {}), "make more than 4096 combinations: try fewer");
 }
 
 TEST_CASE("right combinations are timed and ranked, and refused or wrong ones have their reason") {

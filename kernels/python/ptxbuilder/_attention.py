@@ -219,8 +219,8 @@ def _check_lengths(q, k, extras, numbers):
         return  # The error is in the offsets.
     batches = q.shape[0] if offsets is None else offsets.shape[0] - 1
     if tuple(lengths.shape) != (batches,) or name_of(lengths.dtype) not in ("int32", "uint32") or has_gaps:
-        raise ValueError(f"seq_lens: {list(lengths.shape)} of {name_of(lengths.dtype)}; it must be [{batches}] of int32 or uint32, without "
-                         f"gaps{'' if offsets is None else ', one fewer than query_offsets'}")
+        raise ValueError(f"seq_lens: it is {list(lengths.shape)} of {name_of(lengths.dtype)}, but must be [{batches}] of int32 or uint32, "
+                         f"without gaps{'' if offsets is None else ', one fewer than query_offsets'}")
     most = numbers[list(_ext.ATTENTION_NUMBERS).index("keys")]
     if table is not None and len(table.shape) == 2 and most > table.shape[1] * k.shape[1]:
         raise ValueError(f"max_seq_len = {most}, but the {table.shape[1]} pages of {k.shape[1]} rows of a batch hold only "

@@ -17,12 +17,11 @@ class Exits final : public Observer {
       if (warp->register_share.changes == first.register_share.changes) continue;
       const bool is_more = warp->register_share.changes > first.register_share.changes;
       const Warp &more = is_more ? *warp : first, &less = is_more ? first : *warp;
-      last.find(
-          Fault::register_budget,
-          fmt::format("warp {} has executed setmaxnreg {} times, and warp {} of its warpgroup {} times: all "
-                      "four have to execute each",
-                      more.index, more.register_share.changes, less.index, less.register_share.changes),
-          -1, more.register_share.changed_at);
+      last.find(Fault::register_budget,
+                fmt::format("warp {} has executed setmaxnreg {} times, but warp {} of its warpgroup {} "
+                            "times: all four warps must execute each setmaxnreg",
+                            more.index, more.register_share.changes, less.index, less.register_share.changes),
+                -1, more.register_share.changed_at);
       break;
     }
     for (const auto& [offset, m] : cta.mbarriers)
@@ -34,11 +33,11 @@ class Exits final : public Observer {
                         m->in_flight + m->copies_to_arrive, m->in_flight_bytes, cta.name(offset)));
     if (cta.tensor)
       for (const auto& [first, taken] : cta.tensor->allocated())
-        last.find(
-            Fault::early_exit,
-            fmt::format("the CTA exits without tcgen05.dealloc of the {} columns of tensor memory from {} on",
-                        taken.count, first),
-            -1, taken.pc);
+        last.find(Fault::early_exit,
+                  fmt::format(
+                      "the CTA exits without tcgen05.dealloc of {} columns of tensor memory that begin at {}",
+                      taken.count, first),
+                  -1, taken.pc);
     if (cta.touching > 0)
       last.find(Fault::early_exit,
                 fmt::format("the CTA exits while {} asynchronous operations still use its shared memory",

@@ -192,7 +192,7 @@ class GlobalRaces final : public Observer {
     std::string earlier = fmt::format("{} {} it at {}", by.name(), clash.earlier_wrote ? "wrote" : "read",
                                       is_own ? w.grid().kernel.place(static_cast<uint32_t>(pc))
                                              : fmt::format("line {}", clash.earlier.line()));
-    if (is_prior) earlier += " of the launch ahead, which may still run";
+    if (is_prior) earlier += " of the previous launch, which may still be running";
     if (fault == Fault::proxy_fence)
       return w.find(fault,
                     fmt::format("{} {} through the async proxy, but {}, and no fence.proxy.async of global "
@@ -202,8 +202,9 @@ class GlobalRaces final : public Observer {
     // Storing a value that is already there is not a race, so it is only noted.
     if (!stored.empty() && clash.earlier_wrote && !is_prior && is_the_same(allocation, a, clash, stored))
       return w.note(
-          fmt::format("{} {} what is there already, and nothing orders it after the other write: {}", a.what,
-                      where, earlier),
+          fmt::format(
+              "{} {} the value that is already there, and nothing orders it after the other write: {}",
+              a.what, where, earlier),
           lane);
     w.find(fault,
            fmt::format("{} {}, but {}, and {}", a.what, where, earlier,

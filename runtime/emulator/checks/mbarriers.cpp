@@ -27,7 +27,7 @@ class MbarrierRules final : public Observer {
     // This is only a note, because libcu++'s memcpy_async omits the fence if a CTA copies to itself, and
     // Triton omits it for tensor copies.
     if (by == SignalledBy::copy && m.cta == &w.cta && !published && !fenced)
-      w.note(fmt::format("a copy is to signal mbarrier {}, but no fence.mbarrier_init or fence.proxy.async "
+      w.note(fmt::format("a copy will signal mbarrier {}, but no fence.mbarrier_init or fence.proxy.async "
                          "follows its init at line {}",
                          name_for(w, m), init),
              lane);
@@ -78,7 +78,7 @@ class MbarrierRules final : public Observer {
       if (m->tx != 0)
         last.find(
             Fault::tx_count,
-            fmt::format("the CTA exits with mbarrier {} in the midst of phase {}: {} B {}", cta.name(offset),
+            fmt::format("the CTA exits with mbarrier {} in the middle of phase {}: {} B {}", cta.name(offset),
                         m->phase, std::abs(m->tx),
                         m->tx > 0 ? "are expected and have not arrived" : "arrived and were not expected"));
     for (const auto& [offset, m] : cta.mbarriers)
@@ -89,8 +89,8 @@ class MbarrierRules final : public Observer {
     for (const auto& [offset, m] : cta.mbarriers)
       if (m->pending != m->count) {
         const std::string left = fmt::format(
-            "the CTA exits with mbarrier {} in the midst of phase {}: initialised for {} arrivals, it has "
-            "got {}",
+            "the CTA exits with mbarrier {} in the middle of phase {}: it was initialised for {} arrivals, "
+            "but got {}",
             cta.name(offset), m->phase, m->count, m->count - m->pending);
         // A pipeline may end in the middle of a phase. But if more warps arrive than a phase needs, the count
         // is probably wrong.

@@ -125,9 +125,9 @@ void Races::settle(Warp& w, Clash clash, const SharedAccess& a, uint32_t offset,
         is_known && clash.earlier_wrote && !clash.earlier.async && clash.conflict == Conflict::unordered &&
         std::equal(stored + (from - offset), stored + (to - offset), a.cta.shared.begin() + from);
     if (is_same)
-      w.note(fmt::format(
-                 "this writes to {} what is there already, and nothing orders it after the other write: {}",
-                 a.cta.name(clash.offset), w.cluster().describe(clash.earlier, true)),
+      w.note(fmt::format("this writes to {} the value that is already there, and nothing orders it after the "
+                         "other write: {}",
+                         a.cta.name(clash.offset), w.cluster().describe(clash.earlier, true)),
              lane);
     else
       find(w, clash, a.cta, a.writes ? "this writes" : "this reads", lane);

@@ -29,7 +29,7 @@ class Swizzles final : public Observer {
     const Tile& tile = std::prev(at)->second;
     if (offset >= tile.end || tile.swizzle == swizzle) return;
     w.note(
-        fmt::format("the descriptor of {} says swizzle {}, and the tensor map of the copy of line {} that "
+        fmt::format("the descriptor of {} has swizzle {}, but the tensor map of the copy of line {} that "
                     "filled {} has swizzle {}",
                     operand, in_words(swizzle), w.grid().kernel.lines[tile.pc].ptx, w.cta.name(offset),
                     in_words(tile.swizzle)));

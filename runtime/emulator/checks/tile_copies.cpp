@@ -43,8 +43,8 @@ class TileCopies final : public Observer {
     if (is_new) return;
     if (before.tensor == c.tensor && before.at != coordinates(c))
       w.note(
-          fmt::format("this copy sends {} to {}, and nothing has written there since the copy of line {} "
-                      "sent it to {}; a pipeline's body writes its outputs in every step",
+          fmt::format("this copy sends {} to {}, but nothing has written there since the copy of line {} "
+                      "sent it to {}; a pipeline's body must write its outputs in every step",
                       c.cta.name(c.offset), in_words(coordinates(c), c.at.size()), line(w, before.pc),
                       in_words(before.at, c.at.size())));
     before = {c.bytes, w.here(), c.tensor, coordinates(c)};
@@ -106,10 +106,11 @@ class TileCopies final : public Observer {
     for (size_t d = 0; d < c.at.size(); ++d) {
       const int64_t first = c.at[d], box = c.box[d], all = static_cast<int64_t>(c.shape[d]);
       if (first - box * (boxes - 1) < all && first + box * boxes > 0) continue;
-      w.note(fmt::format(
-          "this copy of {} begins at {}, and its whole tile is outside of the tensor, which has {} elements "
-          "along dimension {}, counted from the last; coordinates count elements, and a BlockIndex blocks",
-          c.cta.name(c.offset), in_words(coordinates(c), c.at.size()), all, d));
+      w.note(
+          fmt::format("this copy of {} begins at {}, so its whole tile is outside of the tensor, which has "
+                      "{} elements along dimension {}, counted from the last; coordinates count elements, "
+                      "but a BlockIndex counts blocks",
+                      c.cta.name(c.offset), in_words(coordinates(c), c.at.size()), all, d));
       return;
     }
   }
@@ -146,8 +147,8 @@ class TileCopies final : public Observer {
     if (!other || (in_order && boxes == parts.size())) return;
     w.note(
         fmt::format("the CTAs that fill {} by multicast load parts of different blocks: that of rank {} "
-                    "begins at {}, and that of rank {}, by line {}, at {}; each fetches its part of one "
-                    "block for all, so all name the same",
+                    "begins at {}, but that of rank {}, by line {}, at {}; each fetches its part of one "
+                    "block for all, so all must name the same block",
                     c.cta.name(stage->begin), mine.issuer, in_words(mine.at, c.at.size()), other->issuer,
                     line(w, other->pc), in_words(other->at, c.at.size())));
   }

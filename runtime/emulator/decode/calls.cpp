@@ -113,7 +113,8 @@ CallValue Decoder::passed_value(Decode& d, const ptx_text::Operand& o, const ptx
     for (const std::string& q : taken->qualifiers)
       if (auto named = type_named(std::string_view(q).substr(1)); named && q[0] == '.') type = *named;
   if (type == Type::none)
-    throw Refused{fmt::format("the argument {} is no .param variable and no register", ptx_text::print(o))};
+    throw Refused{
+        fmt::format("the argument {} is neither a .param variable nor a register", ptx_text::print(o))};
   return {d.source(o, type), 0, static_cast<uint32_t>(bytes(type))};
 }
 
@@ -192,12 +193,12 @@ uint32_t Decoder::add_call_by_address(Decode& d, const ptx_text::Operand& callee
 void Decoder::check_call(const CallSite& call, const char* what, const std::vector<CallValue>& given,
                          const std::vector<CallValue>& taken) {
   if (given.size() != taken.size())
-    ptx_text::fail(call.at, fmt::format("this call of {} has {} {}, the function {}", call.callee,
+    ptx_text::fail(call.at, fmt::format("this call of {} has {} {}, but the function has {}", call.callee,
                                         given.size(), what, taken.size()));
   for (size_t k = 0; k < given.size(); ++k)
     if (given[k].bytes != taken[k].bytes)
-      ptx_text::fail(call.at, fmt::format("this call of {}: {} {} has {} B, the function's {} B", call.callee,
-                                          what, k, given[k].bytes, taken[k].bytes));
+      ptx_text::fail(call.at, fmt::format("this call of {}: {} {} has {} B, but the function's has {} B",
+                                          call.callee, what, k, given[k].bytes, taken[k].bytes));
 }
 
 void Decoder::link_calls() {

@@ -165,8 +165,8 @@ Register Decode::source(const ptx_text::Operand& o, Type type) {
       if (symbol->in_frame) refuse(fmt::format("the address of {} is not a constant here", o.text));
       if (symbol->kind == Decoder::Symbol::Kind::address) return decoder.constant(symbol->value, width);
       if (symbol->predicate != (type == Type::pred) || symbol->bytes != width)
-        refuse(fmt::format("{} has {} bits, {} are wanted", o.text, symbol->predicate ? 1 : 8 * symbol->bytes,
-                           type == Type::pred ? 1 : 8 * width));
+        refuse(fmt::format("{} has {} bits, but must have {}", o.text,
+                           symbol->predicate ? 1 : 8 * symbol->bytes, type == Type::pred ? 1 : 8 * width));
       reads.push_back(symbol->at);
       return symbol->at;
     }
@@ -198,7 +198,7 @@ Register Decode::destination(const ptx_text::Operand& o, Type type) {
   if (!symbol || symbol->kind != Decoder::Symbol::Kind::reg)
     ptx_text::fail(o.at, fmt::format("{} is not a register", ptx_text::print(o)));
   if (symbol->predicate != (type == Type::pred) || symbol->bytes != bytes(type))
-    refuse(fmt::format("{} has {} bits, {} are wanted", o.text, symbol->predicate ? 1 : 8 * symbol->bytes,
+    refuse(fmt::format("{} has {} bits, but must have {}", o.text, symbol->predicate ? 1 : 8 * symbol->bytes,
                        type == Type::pred ? 1 : 8 * bytes(type)));
   writes.push_back(symbol->at);
   return symbol->at;
@@ -241,9 +241,9 @@ AddressOperand Decode::address(const ptx_text::Operand& o, size_t part, Space* o
   auto sum = [](int64_t a, uint64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + b); };
   const ptx_text::Operand* inside = &o;
   if (o.kind == ptx_text::Operand::Kind::address) {
-    if (part >= o.parts.size()) refuse("the address has a part too few");
+    if (part >= o.parts.size()) refuse("the address has too few parts");
     if (!o.text.empty() && !text.opcode.starts_with("ld."))
-      reject(fmt::format("{} comes after the addresses of ld only", o.text));
+      reject(fmt::format("{} can only follow the addresses of ld", o.text));
     inside = &o.parts[part];
   }
   AddressOperand a;

@@ -350,7 +350,8 @@ isa::Recognised Decoder::recognise(const ptx_text::Instruction& text, size_t sco
       throw Refused{"the emulator does not know this instruction"};
     const auto modifiers = std::ranges::count(text.opcode, '.');
     if (modifiers > kMostModifiers)
-      throw Refused{fmt::format("it has {} modifiers, and none has more than {}", modifiers, kMostModifiers)};
+      throw Refused{
+          fmt::format("it has {} modifiers, but no instruction has more than {}", modifiers, kMostModifiers)};
     const auto [near, fresh] = nearest_.try_emplace(text.opcode);
     if (fresh) near->second = isa::nearest(text.opcode);
     if (near->second.has_same_words) {

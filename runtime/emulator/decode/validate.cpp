@@ -39,7 +39,7 @@ void check_target(const Directive& d) {
   const bool number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
   const uint32_t sm = number ? to_number(digits) : 0;
   if (std::ranges::find(targets, sm) == targets.end() || (arch ? sm != 90 && sm != 100 : sm == 100))
-    ptx_text::fail(d.at, fmt::format("the target {} is none whose code sm_90a runs", name));
+    ptx_text::fail(d.at, fmt::format("the target {} does not exist, or sm_90a does not run its code", name));
   for (size_t k = 3; k < d.tokens.size(); k += 2)
     if (!is_one_of(d.tokens[k], target_words))
       ptx_text::fail(d.at, fmt::format("the target has no option {}", d.tokens[k]));
@@ -57,7 +57,7 @@ void check_module_directive(const Directive& d) {
   if (name == ".version") check_version(d);
   if (name == ".target") check_target(d);
   if (name == ".address_size" && d.tokens[1] != "64")
-    ptx_text::fail(d.at, fmt::format("the address size is {}, and sm_90 has 64", d.tokens[1]));
+    ptx_text::fail(d.at, fmt::format("the address size is {}, but sm_90 has 64", d.tokens[1]));
 }
 
 void check_function_directive(const Directive& d) {
@@ -66,7 +66,7 @@ void check_function_directive(const Directive& d) {
   if (name != ".maxntid" && name != ".reqntid" && name != ".minnctapersm" && name != ".maxnreg") return;
   for (size_t k = 1; k < d.tokens.size(); k += 2)
     if (to_number(d.tokens[k]) == 0)
-      ptx_text::fail(d.at, fmt::format("{} is {}, and takes numbers from 1 on", name, d.tokens[k]));
+      ptx_text::fail(d.at, fmt::format("{} is {}, but must be at least 1", name, d.tokens[k]));
 }
 
 // Checks that the braces of an initializer nest like the extents, and contain no more values than the extents
@@ -77,15 +77,15 @@ void check_values(const ptx_text::Operand& o, const std::string& name, std::span
     ptx_text::fail(o.at, fmt::format("the initial values of {} do not nest as its extents do", name));
   if (!braces) return;
   if (!extents[0].empty() && o.parts.size() > to_number(extents[0]))
-    ptx_text::fail(o.at,
-                   fmt::format("{} has {} initial values, where {} fit", name, o.parts.size(), extents[0]));
+    ptx_text::fail(
+        o.at, fmt::format("{} has {} initial values, but only {} fit", name, o.parts.size(), extents[0]));
   for (const ptx_text::Operand& part : o.parts) check_values(part, name, extents.subspan(1));
 }
 
 void check_declaration(const ptx_text::Declaration& d) {
   for (const ptx_text::Declarator& name : d.names) {
     if (!name.count.empty() && to_number(name.count) > ptx_text::most_registers)
-      ptx_text::fail(name.at, fmt::format("{}<{}>: there cannot be more registers than {}", name.name,
+      ptx_text::fail(name.at, fmt::format("{}<{}>: there cannot be more than {} registers", name.name,
                                           name.count, ptx_text::most_registers));
     std::vector<std::string> extents = name.extents;
     if (d.has(".v2") || d.has(".v4")) extents.push_back(d.has(".v2") ? "2" : "4");

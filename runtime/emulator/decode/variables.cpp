@@ -139,8 +139,8 @@ uint64_t Decoder::initial_bits(const ptx_text::Operand& o, uint64_t width) {
   if (base->kind == ptx_text::Operand::Kind::call && base->text == "generic" && base->parts.size() == 1)
     base = &base->parts[0];
   if (base->kind != ptx_text::Operand::Kind::name)
-    ptx_text::fail(base->at,
-                   fmt::format("the emulator takes no {} as an initial value", ptx_text::print(*base)));
+    ptx_text::fail(base->at, fmt::format("the emulator does not support {} as an initial value",
+                                         ptx_text::print(*base)));
   const Symbol* symbol = find(base->text, 0);
   if (symbol && symbol->kind == Symbol::Kind::address) return symbol->value + static_cast<uint64_t>(offset);
   if (const auto function = function_address(base->text)) return *function;
@@ -209,7 +209,7 @@ void Decoder::declare_vectors(const ptx_text::Declaration& d, size_t scope, size
     }
     const uint32_t count = to_number(name.count);
     if (count > kMost)
-      ptx_text::fail(name.at, fmt::format("{}<{}>: the emulator takes up to {} registers of a vector type",
+      ptx_text::fail(name.at, fmt::format("{}<{}>: the emulator supports up to {} registers of a vector type",
                                           name.name, name.count, kMost));
     for (uint32_t k = 0; k < count; ++k) declare_one(fmt::format("{}{}", name.name, k), name.at);
   }
@@ -245,9 +245,9 @@ void Decoder::declare(const ptx_text::Declaration& d, size_t scope) {
       } else {
         const uint64_t at = (uint64_t{kernel_.shared_bytes} + align - 1) / align * align;
         if (at + size > shared_reserved + shared_limit)
-          ptx_text::fail(
-              name.at, fmt::format("with the {} B of {}, static shared memory has {} B: a CTA has {} B", size,
-                                   name.name, at + size - shared_reserved, shared_limit));
+          ptx_text::fail(name.at,
+                         fmt::format("with the {} B of {}, static shared memory has {} B, but a CTA has {} B",
+                                     size, name.name, at + size - shared_reserved, shared_limit));
         kernel_.shared_bytes = static_cast<uint32_t>(at);
       }
       symbol.value = dynamic ? 0 : kernel_.shared_bytes;
@@ -270,9 +270,10 @@ uint32_t Decoder::allocate_local(const ptx_text::Declaration& d, const ptx_text:
   const uint64_t size = size_of(d, name), align = std::max(align_of(d, name), 4u),
                  at = (kernel_.local_bytes + align - 1) / align * align;
   if (at + size > hopper::local_bytes)
-    ptx_text::fail(name.at,
-                   fmt::format("with the {} B of {}, the thread has {} B of local memory: {} B are possible",
-                               size, name.name, at + size, hopper::local_bytes));
+    ptx_text::fail(
+        name.at,
+        fmt::format("with the {} B of {}, the thread has {} B of local memory, but only {} B are possible",
+                    size, name.name, at + size, hopper::local_bytes));
   kernel_.local_bytes = static_cast<uint32_t>(at + size);
   return static_cast<uint32_t>(at);
 }
@@ -281,9 +282,10 @@ void Decoder::declare_parameter(const ptx_text::Declaration& d, const ptx_text::
   const uint64_t size = size_of(d, name), align = align_of(d, name),
                  at = (kernel_.parameter_bytes + align - 1) / align * align;
   if (at + size > hopper::parameter_bytes)
-    ptx_text::fail(name.at,
-                   fmt::format("with the {} B of {}, the kernel has {} B of parameters: {} B are possible",
-                               size, name.name, at + size, hopper::parameter_bytes));
+    ptx_text::fail(
+        name.at,
+        fmt::format("with the {} B of {}, the kernel has {} B of parameters, but only {} B are possible",
+                    size, name.name, at + size, hopper::parameter_bytes));
   const auto offset = static_cast<uint32_t>(at), length = static_cast<uint32_t>(size);
   scopes_.back().symbols[name.name] = {Symbol::Kind::address, {}, 0, false, Space::param, offset, length};
   kernel_.parameters.push_back({name.name, offset, length});

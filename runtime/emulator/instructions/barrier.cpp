@@ -41,13 +41,14 @@ void execute_bar(Warp& w, const Bar& x, Lanes lanes) {
   const uint32_t expected = all ? w.cta.live_warps * 32 : w.at<uint32_t>(x.b)[lane];
   if (!all && (expected == 0 || expected % 32 || expected > (w.cta.threads + 31) / 32 * 32))
     w.fail(Fault::operand,
-           fmt::format("barrier {} for {} threads: a multiple of 32, at most the CTA's {}, is wanted", id,
-                       expected, w.cta.threads),
+           fmt::format(
+               "barrier {} is for {} threads, but the number must be a multiple of 32, at most the CTA's {}",
+               id, expected, w.cta.threads),
            lane);
   if (b.arrived && (b.expected != expected))
     w.fail(Fault::operand,
-           fmt::format("barrier {} for {} threads, but others of this phase came for {}", id, expected,
-                       b.expected),
+           fmt::format("barrier {} is for {} threads here, but other threads arrived in this phase with {}",
+                       id, expected, b.expected),
            lane);
   b.expected = expected;
   b.all = all;

@@ -25,7 +25,7 @@ void execute_brx(Warp& w, const BranchTable& x, Lanes lanes) {
   const uint32_t* index = w.at<uint32_t>(x.index);
   const uint32_t first = index[__builtin_ctz(lanes)];
   if (first >= x.size)
-    w.fail(Fault::operand, fmt::format("index {} of a table of {} targets", first, x.size),
+    w.fail(Fault::operand, fmt::format("the index is {}, but the table has {} targets", first, x.size),
            __builtin_ctz(lanes));
   Lanes same = 0;
   for_lanes(lanes, [&](int k) { same |= static_cast<Lanes>(index[k] == first) << k; });
@@ -107,7 +107,7 @@ void execute_call_by_address(Warp& w, const CallOperands& x, Lanes lanes) {
   const uint64_t* target = w.at<uint64_t>(call.target);
   const auto found = kernel.by_address.find(target[lane]);
   if (found == kernel.by_address.end())
-    w.fail(Fault::operand, fmt::format("{:#x} is the address of no function", target[lane]), lane);
+    w.fail(Fault::operand, fmt::format("{:#x} is not the address of a function", target[lane]), lane);
   const Routine& routine = kernel.routines[found->second];
   check_passed(w, "arguments", call.arguments, routine.parameters, routine.name, lane);
   check_passed(w, "results", call.results, routine.results, routine.name, lane);
@@ -183,7 +183,7 @@ void execute_stackrestore(Warp& w, const StackEnd& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     const uint64_t end = unsigned_at(w, x.r, x.bytes, lane);
     if (end < w.frame(lane) || end > w.top(lane))
-      w.fail(Fault::operand, fmt::format("{:#x} is not an end of the stack that stacksave gave", end), lane);
+      w.fail(Fault::operand, fmt::format("{:#x} is not a value that stacksave returned", end), lane);
     w.reach(end, lane);
   });
 }
@@ -220,9 +220,9 @@ void check_width(Warp& w, std::string_view spec, int lane) {
                  : 0;
     if (number > kMost)
       w.fail(Fault::unsupported,
-             fmt::format("printf: '{}' asks for more than the {} characters that the emulator prints of one "
-                         "conversion",
-                         spec, kMost),
+             fmt::format(
+                 "printf: '{}' needs more than the {} characters that the emulator prints for one conversion",
+                 spec, kMost),
              lane);
   }
 }

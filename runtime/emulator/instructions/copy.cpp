@@ -40,9 +40,10 @@ std::vector<Landing> begin_load(Warp& w, uint64_t destination, uint64_t barrier,
   } else {
     const auto& ctas = w.cluster().ctas;
     if (mask >> ctas.size())
-      w.fail(Fault::operand,
-             fmt::format("the multicast mask {:#x} names CTAs beyond the cluster's {}", mask, ctas.size()),
-             lane);
+      w.fail(
+          Fault::operand,
+          fmt::format("the multicast mask {:#x} names CTAs beyond the {} of the cluster", mask, ctas.size()),
+          lane);
     for (uint32_t rank = 0; rank < ctas.size(); ++rank)
       if ((mask >> rank) & 1) {
         const uint64_t there = uint64_t{rank + 1} << 24;
@@ -189,7 +190,8 @@ struct BulkStore {
 uint32_t bulk_bytes(Warp& w, Register size, int lane) {
   const uint32_t bytes = w.at<uint32_t>(size)[lane];
   if (bytes % 16)
-    w.fail(Fault::operand, fmt::format("a bulk copy of {} B: multiples of 16 B are possible", bytes), lane);
+    w.fail(Fault::operand, fmt::format("the bulk copy has {} B, but must have a multiple of 16 B", bytes),
+           lane);
   return bytes;
 }
 
@@ -316,8 +318,8 @@ void execute_cp_async(Warp& w, const CpAsync& x, Lanes lanes) {
     w.place(to, bytes, Space::shared, lane, owner, p.offset);
     if (x.src_size != no_register) p.take = w.at<uint32_t>(x.src_size)[lane];
     if (p.take > bytes)
-      w.fail(Fault::operand,
-             fmt::format("the src-size {} is more than the {} B that are copied", p.take, bytes), lane);
+      w.fail(Fault::operand, fmt::format("the src-size {} exceeds the {} B that are copied", p.take, bytes),
+             lane);
     if (x.ignore_src.p != no_register && (w.truth(x.ignore_src) >> lane) & 1) p.take = 0;
     if (p.take) {
       w.global(p.from, p.take, lane, false, "this copy");

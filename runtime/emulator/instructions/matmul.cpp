@@ -82,11 +82,11 @@ std::string Sparsity::refusal(const uint32_t* metadata, bool ordered) const {
         return fmt::format("the metadata of row {} has {:#06b} for group {}: {}", row, both, group, rule);
       };
       if (element_bits == 32) {
-        if (both != 0b0100 && both != 0b1110) return refuse("of .tf32 it is 0b0100 or 0b1110");
+        if (both != 0b0100 && both != 0b1110) return refuse("for .tf32 it must be 0b0100 or 0b1110");
       } else if (low == high) {
         return refuse(fmt::format("both stored elements are element {} of the four", low));
       } else if (ordered && low > high) {
-        return refuse("with .sp::ordered_metadata the two elements of a group ascend");
+        return refuse("with .sp::ordered_metadata, the two elements of a group must ascend");
       }
     }
   return "";

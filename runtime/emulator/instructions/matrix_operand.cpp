@@ -10,8 +10,9 @@ namespace ptxbuilder::runtime::emulator {
 
 void check_descriptor(Warp& w, const MatrixDescriptor& d, const char* what) {
   if (d.base_offset)
-    w.fail(Fault::operand, fmt::format("the descriptor of {} has base offset {}: the emulator takes 0 alone",
-                                       what, d.base_offset));
+    w.fail(Fault::operand,
+           fmt::format("the descriptor of {} has base offset {}, but the emulator supports only 0", what,
+                       d.base_offset));
 }
 
 namespace {
@@ -29,8 +30,9 @@ std::vector<SharedPiece> pieces_of(const Warp& w, const MatrixDescriptor& d, boo
     low = std::min(low, address);
     high = std::max(high, address + unit);
     if (low < shared_reserved || high > w.cta.shared.size())
-      w.fail(Fault::out_of_bounds, fmt::format("{} the shared address {:#x}, outside of the CTA's {} B", what,
-                                               address, w.cta.shared.size() - shared_reserved));
+      w.fail(Fault::out_of_bounds,
+             fmt::format("{} the shared address {:#x}, which is outside of the CTA's {} B", what, address,
+                         w.cta.shared.size() - shared_reserved));
     marks[address / unit / of_a_word] |= uint64_t{1} << (address / unit % of_a_word);
   });
   std::vector<SharedPiece> pieces;

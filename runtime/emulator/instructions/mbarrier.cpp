@@ -38,10 +38,9 @@ Mbarrier& own_mbarrier_at(Warp& w, uint64_t address, int lane) {
   Mbarrier& m = mbarrier_at(w, address, lane);
   if (m.cta != &w.cta)
     w.fail(Fault::mbarrier_use,
-           fmt::format(
-               "this works on mbarriers of .shared::cta, and {} is another's; only arrivals, expect_tx and "
-               "complete_tx of .shared::cluster reach it",
-               name_for(w, m)),
+           fmt::format("this requires an mbarrier of .shared::cta, but {} belongs to another CTA; only "
+                       "arrivals, expect_tx and complete_tx of .shared::cluster reach it",
+                       name_for(w, m)),
            lane);
   return m;
 }
@@ -49,15 +48,15 @@ Mbarrier& own_mbarrier_at(Warp& w, uint64_t address, int lane) {
 void try_complete(Warp& w, Mbarrier& m) {
   if (m.pending > 0) return;
   if (m.tx < 0 && m.in_flight == 0)
-    w.fail(Fault::tx_count, fmt::format("phase {} of mbarrier {}: copies brought {} B more than were "
+    w.fail(Fault::tx_count, fmt::format("phase {} of mbarrier {}: copies transferred {} B more than were "
                                         "expected (last expect_tx at line {})",
                                         m.phase, name_for(w, m), -m.tx, line_of(w, m.last_expect)));
   if (m.tx != 0) return;
   if (m.copies_to_arrive > 0)
     w.fail(Fault::arrival_count,
            fmt::format("phase {} of mbarrier {} completes while {} arrivals by cp.async.mbarrier.arrive are "
-                       "still to come: it has got more than its {} arrivals, besides those that such an "
-                       "instruction adds and makes itself, without .noinc",
+                       "pending: it got more than its {} arrivals, not counting those that such an "
+                       "instruction without .noinc both adds and makes",
                        m.phase, name_for(w, m), m.copies_to_arrive, m.count));
   if (m.in_flight > 0)
     w.fail(Fault::tx_count,
@@ -79,7 +78,7 @@ void try_complete(Warp& w, Mbarrier& m) {
 void arrive(Warp& w, Mbarrier& m, uint32_t count, bool releases, int lane) {
   if (count > m.pending)
     w.fail(Fault::arrival_count,
-           fmt::format("{} arrivals on mbarrier {}, of whose phase {} only {} of {} are missing", count,
+           fmt::format("{} arrivals were made on mbarrier {}, but its phase {} lacks only {} of {}", count,
                        name_for(w, m), m.phase, m.pending, m.count),
            lane);
   if (w.cluster().checks && releases)
@@ -94,9 +93,10 @@ void expect_tx(Warp& w, Mbarrier& m, uint32_t bytes, int lane) {
   m.tx += bytes;
   m.last_expect = w.here();
   if (m.tx >= 1 << 20)
-    w.fail(Fault::tx_count,
-           fmt::format("mbarrier {} would expect {} B: at most 2^20 - 1 are countable", name_for(w, m), m.tx),
-           lane);
+    w.fail(
+        Fault::tx_count,
+        fmt::format("mbarrier {} would expect {} B, but can expect at most 2^20 - 1", name_for(w, m), m.tx),
+        lane);
 }
 
 void begin_tx(Mbarrier& m, uint32_t bytes) {
@@ -109,7 +109,7 @@ void finish_tx(Warp& w, Mbarrier& m, uint32_t bytes, uint32_t phase) {
   m.in_flight_bytes -= bytes;
   if (m.phase != phase)
     w.fail(Fault::tx_count,
-           fmt::format("this copy of {} B signals mbarrier {}, whose phase {} completed without it", bytes,
+           fmt::format("this copy of {} B signals mbarrier {}, but its phase {} completed without it", bytes,
                        name_for(w, m), phase));
   m.tx -= bytes;
   w.cluster().changed();
@@ -134,7 +134,9 @@ void execute_init(Warp& w, const Init& x, Lanes lanes) {
     w.place(address, 8, Space::cluster, lane, owner, offset);
     const uint32_t count = w.at<uint32_t>(x.count)[lane];
     if (count == 0 || count >= 1 << 20)
-      w.fail(Fault::operand, fmt::format("an mbarrier for {} arrivals: 1 to 2^20 - 1 are possible", count),
+      w.fail(Fault::operand,
+             fmt::format("the mbarrier is initialised for {} arrivals, but the number must be 1 to 2^20 - 1",
+                         count),
              lane);
     if (auto there = owner->mbarriers.find(offset); there != owner->mbarriers.end())
       w.fail(
@@ -267,20 +269,20 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
     bool done;
     if (x.parity) {
       uint32_t p = w.at<uint32_t>(x.phase)[lane];
-      if (p == ~0u) p = 1;  // the hardware tests the lowest bit, and LLVM passes -1 for true
-      if (p > 1) w.fail(Fault::operand, fmt::format("a phase parity of {}; it is 0 or 1", p), lane);
+      if (p == ~0u) p = 1;  // the hardware looks at the lowest bit, and LLVM makes -1 of one that is true
+      if (p > 1) w.fail(Fault::operand, fmt::format("the phase parity is {}, but must be 0 or 1", p), lane);
       done = (m.phase & 1) != p;
       parity = p;
     } else {
       const auto phase = static_cast<uint32_t>(w.at<uint64_t>(x.phase)[lane] >> 32);
       if (m.phase > phase + 1)
         w.find(Fault::phase_skipped,
-               fmt::format("this waits for phase {} of mbarrier {}, which is in phase {}: only the current "
-                           "phase and the one before can be waited for",
+               fmt::format("this waits for phase {} of mbarrier {}, which is in phase {}: a wait must be for "
+                           "the current phase or the previous one",
                            phase, name_for(w, m), m.phase),
                lane);
       if (phase > m.phase)
-        w.fail(Fault::operand, fmt::format("the state is not one of mbarrier {}", name_for(w, m)), lane);
+        w.fail(Fault::operand, fmt::format("the state does not belong to mbarrier {}", name_for(w, m)), lane);
       done = m.phase != phase;
       parity = phase & 1;
     }

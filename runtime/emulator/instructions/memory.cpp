@@ -361,8 +361,8 @@ void decode_access(Decode& d, bool store) {
   if (may_be_global) d.turn(strong ? Turn::waits : store ? Turn::stores : Turn::free);
   auto parts = Decode::parts(data);
   if (const auto all = static_cast<size_t>(bytes(type)) * parts.size(); all > 16)
-    d.reject(fmt::format("{} B in one access; sm_90 has up to 16", all));
-  // All registers of a vector have the same width. Constants among them get that width.
+    d.reject(fmt::format("one access has {} B, but sm_90 has at most 16", all));
+  // All registers of a vector are as wide; constants next to them are made so.
   Type each = type;
   for (const ptx_text::Operand* o : parts)
     if (const uint8_t width = d.register_bytes(*o); width > bytes(type) && width <= 8)
@@ -429,7 +429,7 @@ void decode_policy(Decode& d) {
     const bool literal = o.kind == ptx_text::Operand::Kind::number;
     if (const double part = literal ? std::strtod(o.text.c_str(), nullptr) : 1;
         !o.text.starts_with("0f") && (part <= 0 || part > 1))
-      d.reject(fmt::format("the fraction {} is not above 0 and up to 1", o.text));
+      d.reject(fmt::format("the fraction is {}, but must be above 0 and at most 1", o.text));
   }
   d.run<execute_policy>({d.destination(0, Type::b64)});
 }

@@ -55,16 +55,16 @@ MapContents read_map(Warp& w, const TensorBox& box, Mode mode, int lane) {
   if (const uint32_t row = m.box[0] * m.element_bytes(), span = 16u << static_cast<int>(m.swizzle);
       m.swizzle != Swizzle::none && row < span)
     w.fail(Fault::operand,
-           fmt::format("rows of {} B in a box whose swizzle spans {} B: hardware does not pack them, and the "
-                       "emulator does not know where it puts them; make the box as wide as its swizzle",
+           fmt::format("rows of {} B are in a box whose swizzle spans {} B: hardware does not pack them, and "
+                       "the emulator does not model where it puts them; make the box as wide as its swizzle",
                        row, span),
            lane);
   if (m.rank != box.rank(mode))
-    w.fail(Fault::operand, fmt::format("a tensor map of rank {} in a {}d copy", m.rank, box.rank(mode)),
-           lane);
+    w.fail(Fault::operand,
+           fmt::format("the tensor map has rank {}, but the copy is {}d", m.rank, box.rank(mode)), lane);
   if (m.im2col != (mode != Mode::tile))
     w.fail(Fault::operand,
-           fmt::format("a tensor map of the mode {} in a copy of the mode {}", m.im2col ? "im2col" : "tile",
+           fmt::format("the tensor map has mode {}, but the copy has mode {}", m.im2col ? "im2col" : "tile",
                        m.im2col ? "tile" : "im2col"),
            lane);
   return m;
@@ -78,18 +78,17 @@ std::array<int32_t, 5> read_coordinates(Warp& w, const TensorBox& box, const Map
   const auto coords = w.listed(box.tensor_coords);
   for (size_t d = 0; d < m.rank; ++d) c[d] = w.at<int32_t>(coords[d])[lane];
   if (const int64_t bytes = int64_t{c[0]} * m.element_bytes(); bytes % 16)
-    w.fail(
-        Fault::misaligned,
-        fmt::format("a box begins at element {} of the innermost dimension, {} B from its start; TMA takes "
-                    "multiples of 16 B",
-                    c[0], bytes),
-        lane);
-  // The manual does not state this rule either, and an H100 also reports an illegal instruction.
+    w.fail(Fault::misaligned,
+           fmt::format("a box begins at element {} of the innermost dimension, {} B from its start, but TMA "
+                       "needs multiples of 16 B",
+                       c[0], bytes),
+           lane);
+  // The manual does not say this either, and an H100 stops in the same way.
   for (size_t d = 0; m.im2col && d + 2 < m.rank; ++d)
     if (c[d + 1] < m.lower[d])
       w.fail(Fault::operand,
-             fmt::format("the first pixel is at {} along dimension {}, ahead of the map's lower corner, {}: "
-                         "an H100 stops there as at an illegal instruction",
+             fmt::format("the first pixel is at {} along dimension {}, before the map's lower corner, {}: an "
+                         "H100 stops there as at an illegal instruction",
                          c[d + 1], d + 1, m.lower[d]),
              lane);
   return c;
@@ -207,7 +206,8 @@ void execute_store(Warp& w, const BoxStore& x, Lanes lanes) {
     for (int32_t c : at)  // an H100 reports an illegal instruction here too, but only for stores
       if (c < 0)
         w.fail(Fault::operand,
-               fmt::format("a store's box begins at coordinate {}; only loads may begin in front of a tensor",
+               fmt::format("a store's box begins at coordinate {}, but only loads may begin before the start "
+                           "of a tensor",
                            c),
                lane);
     const uint32_t bytes = m.box_bytes();

@@ -35,13 +35,13 @@ void execute_tensor_copy(Warp& w, const TensorCopy& x, Lanes lanes) {
     const TensorPlace at(static_cast<uint32_t>(w.address(x.to, lane)));
     if (at.lane != 0)
       w.fail(Fault::operand,
-             fmt::format("this copy begins at lane {} of tensor memory, and not at 0", at.lane), lane);
+             fmt::format("this copy begins at lane {} of tensor memory, but must begin at 0", at.lane), lane);
     TensorMemory& memory = allocated_at(w, at, columns, "this copy writes", lane);
     const uint64_t bits = w.at<uint64_t>(x.from)[lane];
     const MatrixDescriptor d(bits);
     check_descriptor(w, d, "the copy");
     if ((bits >> 46 & 7) != 1)
-      w.fail(Fault::operand, "bits 48 to 46 of a matrix descriptor of tcgen05 are to be 0b001", lane);
+      w.fail(Fault::operand, "bits 48 to 46 of a matrix descriptor of tcgen05 must be 0b001", lane);
     const auto [deed, now] = issue(w, TensorMemory::Operation::copy, lane);
     touch_matrix(w, d, false, 0, s.rows, s.bytes, deed, "this copy reads");
     std::array<bool, TensorMemory::lanes / TensorMemory::half> halves{};

@@ -90,7 +90,7 @@ MapContents map_contents(const std::byte* bytes) {
 std::string unsound(const MapContents& m) {
   if (m.rank < 1 || m.rank > 5) return fmt::format("its rank is {}", m.rank);
   if (m.dtype > DType::f64 || m.swizzle > Swizzle::b128 || m.fill > OobFill::nan)
-    return "its type, swizzle or fill is none";
+    return "its type, swizzle or fill does not exist";
   uint64_t bytes = m.element_bytes();
   for (int d = 0; d < m.rank; ++d) {
     if (m.box[d] < 1 || m.box[d] > 256) return fmt::format("box[{}] is {}", d, m.box[d]);

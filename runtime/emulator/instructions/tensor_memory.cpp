@@ -18,7 +18,7 @@ namespace ptxbuilder::runtime::emulator {
 TensorMemory& allocated_at(Warp& w, const TensorPlace& at, uint32_t count, const char* what, int lane) {
   if (!w.cta.tensor || !w.cta.tensor->has(at.column, count))
     w.fail(Fault::out_of_bounds,
-           fmt::format("{} columns {} to {} of tensor memory, which no allocation of the CTA has", what,
+           fmt::format("{} columns {} to {} of tensor memory, which the CTA has not allocated", what,
                        at.column, at.column + count - 1),
            lane);
   return *w.cta.tensor;
@@ -119,7 +119,8 @@ uint32_t column_count(Warp& w, Register r) {
   const uint32_t count = w.at<uint32_t>(r)[0];
   if (count < 32 || count > TensorMemory::columns || !std::has_single_bit(count))
     w.fail(Fault::operand,
-           fmt::format("{} columns; tensor memory is allocated by 32, 64, 128, 256 or 512", count));
+           fmt::format("{} columns were requested, but tensor memory is allocated by 32, 64, 128, 256 or 512",
+                       count));
   return count;
 }
 
@@ -137,8 +138,8 @@ void execute_allocate_columns(Warp& w, const AllocateColumns& x, Lanes lanes) {
     w.fail(Fault::operand, "the CTA allocates tensor memory after its tcgen05.relinquish_alloc_permit");
   const auto column = memory.allocate(count, w.here());
   if (!column)
-    w.fail(Fault::deadlock, fmt::format("{} columns of tensor memory are not free together, and the CTA "
-                                        "waits for itself to give some back",
+    w.fail(Fault::deadlock, fmt::format("{} columns of tensor memory are not free in one piece, so the CTA "
+                                        "would wait for itself to free some",
                                         count));
   const int lane = __builtin_ctz(lanes);
   Cta* owner;
@@ -158,7 +159,7 @@ void execute_free_columns(Warp& w, const FreeColumns& x, Lanes lanes) {
   const TensorPlace at(w.at<uint32_t>(x.address)[0]);
   if (!w.cta.tensor || at.lane != 0 || !w.cta.tensor->free(at.column, count))
     w.fail(Fault::operand,
-           fmt::format("{} columns from {} on are no allocation of tensor memory", count, at.column));
+           fmt::format("{} columns from column {} are not an allocation of tensor memory", count, at.column));
   for (uint32_t h = 0; h < TensorMemory::lanes / TensorMemory::half; ++h)
     for (uint32_t c = at.column; c < at.column + count; ++c) {
       const TensorMemory::Column& deeds = w.cta.tensor->deeds(h, c);
@@ -269,8 +270,8 @@ struct TensorProductShape {
 
 Type product_type(Warp& w, Type kind, uint32_t code, const char* which) {
   const auto refuse = [&]() -> Type {
-    w.fail(Fault::operand, fmt::format("the instruction descriptor says {} for the type of {}, which this "
-                                       "kind has not, or the emulator does not execute",
+    w.fail(Fault::operand, fmt::format("the instruction descriptor has {} for the type of {}, which this "
+                                       "kind does not have or the emulator does not execute",
                                        code, which));
   };
   switch (kind) {
@@ -299,17 +300,22 @@ TensorProductShape product_shape(Warp& w, Type kind, uint32_t bits, int lane) {
   const uint32_t d = bits >> 4 & 3;
   s.d = kind == Type::s8 ? Type::s32 : d == 0 ? Type::f16 : Type::f32;
   if (d != (kind == Type::s8 ? 2u : d == 0 && kind != Type::tf32 ? 0u : 1u))
-    w.fail(Fault::operand, fmt::format("the instruction descriptor says {} for the type of D", d), lane);
+    w.fail(Fault::operand,
+           fmt::format("the instruction descriptor has {} for the type of D, which the operands do not allow",
+                       d),
+           lane);
   if (s.m != 64 && s.m != 128)
-    w.fail(Fault::operand, fmt::format("a product of {} rows; one CTA has those of 64 and of 128", s.m),
+    w.fail(Fault::operand, fmt::format("the product has {} rows, but one CTA multiplies 64 or 128", s.m),
            lane);
   if (const int step = s.m == 64 ? 8 : 16; s.n < step || s.n > 256 || s.n % step)
     w.fail(Fault::operand,
-           fmt::format("a product of {} columns; with {} rows a multiple of {} up to 256", s.n, s.m, step),
+           fmt::format("the product has {} columns, but with {} rows it must have a multiple of {} up to 256",
+                       s.n, s.m, step),
            lane);
   if ((s.a_mn || s.b_mn) && s.a.bytes != 2)
-    w.fail(Fault::unsupported, "MN-major matrices of other than 16-bit elements", lane);
-  if (bits >> 2 & 1) w.fail(Fault::operand, "the descriptor says sparse, and the instruction does not", lane);
+    w.fail(Fault::unsupported, "MN-major matrices whose elements do not have 16 bits", lane);
+  if (bits >> 2 & 1)
+    w.fail(Fault::operand, "the descriptor is for a sparse product, but the instruction is not", lane);
   return s;
 }
 
@@ -394,7 +400,7 @@ void touch_a(Warp& w, TensorMemory& memory, const PendingProduct& p, const Colum
   const TensorPlace at(static_cast<uint32_t>(p.a));
   if (p.shape.m != 128) w.fail(Fault::unsupported, "A in tensor memory with other than 128 rows", lane);
   if (p.shape.a_mn || at.lane != 0)
-    w.fail(Fault::operand, "A in tensor memory is K-major, and begins at lane 0", lane);
+    w.fail(Fault::operand, "A in tensor memory must be K-major and begin at lane 0", lane);
   allocated_at(w, at, columns, "this product reads", lane);
   for (uint32_t half = 0; half < TensorMemory::lanes / TensorMemory::half; ++half)
     for (uint32_t c = at.column; c < at.column + columns; ++c) {
@@ -414,8 +420,10 @@ void execute_product(Warp& w, const TensorProduct& x, Lanes lanes) {
     const TensorProductShape shape = product_shape(w, x.kind, w.at<uint32_t>(x.what)[lane], lane);
     const bool is_half = shape.m == 64;
     if (at.lane != 0 && !(is_half && at.lane == TensorMemory::half))
-      w.fail(Fault::operand,
-             fmt::format("D begins at lane {}; 128 rows begin at 0, and 64 at 0 or 16", at.lane), lane);
+      w.fail(
+          Fault::operand,
+          fmt::format("D begins at lane {}, but 128 rows must begin at 0, and 64 rows at 0 or 16", at.lane),
+          lane);
     TensorMemory& memory = allocated_at(w, at, static_cast<uint32_t>(shape.n), "this product writes", lane);
     const uint64_t a = x.a_is_tensor ? w.address(x.a_place, lane) : w.at<uint64_t>(x.a)[lane];
     const PendingProduct p{shape,        a,         w.at<uint64_t>(x.b)[lane],
@@ -429,7 +437,7 @@ void execute_product(Warp& w, const TensorProduct& x, Lanes lanes) {
       const MatrixDescriptor d(bits);
       check_descriptor(w, d, name);
       if ((bits >> 46 & 7) != 1)
-        w.fail(Fault::operand, "bits 48 to 46 of a matrix descriptor of tcgen05 are to be 0b001", lane);
+        w.fail(Fault::operand, "bits 48 to 46 of a matrix descriptor of tcgen05 must be 0b001", lane);
       touch_matrix(w, d, mn, 0, static_cast<uint32_t>(rows), 32, deed, what);
     }
     if (p.a_is_tensor) touch_a(w, memory, p, now, lane);
@@ -471,7 +479,7 @@ struct CommitProducts {
 void execute_commit_products(Warp& w, const CommitProducts& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     if (!w.cta.tensor)
-      w.fail(Fault::operand, "the CTA has no tensor memory, and so no product to commit", lane);
+      w.fail(Fault::operand, "the CTA has no tensor memory, so there is no product to commit", lane);
     Mbarrier& m = mbarrier_at(w, w.address(x.barrier, lane), lane);
     fence_before(w);
     for (Observer* o : w.cluster().observers.mbarrier_arrival) o->mbarrier_arrival(w, m, lane);

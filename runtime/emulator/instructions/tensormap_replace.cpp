@@ -78,9 +78,10 @@ void execute_replace(Warp& w, const Replace& x, Lanes lanes) {
     if (std::all_of(place, place + map_bytes, [](std::byte b) { return b == std::byte{0}; }))
       m.magic = map_magic;
     if (m.magic != map_magic)
-      w.fail(Fault::operand,
-             fmt::format("there is no tensor map at {:#x}, and no 128 B of zeros to make one of", address),
-             lane);
+      w.fail(
+          Fault::operand,
+          fmt::format("there is no tensor map at {:#x}, nor 128 B of zeros that could become one", address),
+          lane);
     auto refuse = [&](const char* what) {
       w.fail(Fault::operand,
              fmt::format("{} {} of a tensor map: {}", field_names[static_cast<size_t>(x.field)], value, what),
@@ -91,7 +92,7 @@ void execute_replace(Warp& w, const Replace& x, Lanes lanes) {
         m.address = value;
         break;
       case Field::rank:
-        if (value > 4) refuse("it is the rank less 1, so 0 to 4");
+        if (value > 4) refuse("it is the rank less 1, and must be 0 to 4");
         m.rank = static_cast<uint8_t>(value + 1);
         break;
       case Field::box_dim:
@@ -114,11 +115,11 @@ void execute_replace(Warp& w, const Replace& x, Lanes lanes) {
         if (value != 0) refuse("the emulator does not run interleaved maps");
         break;
       case Field::swizzle_mode:
-        if (value > 3) refuse("there are 0 to 3 for none, 32, 64 and 128 B");
+        if (value > 3) refuse("it must be 0 to 3, for none, 32, 64 and 128 B");
         m.swizzle = static_cast<Swizzle>(value);
         break;
       case Field::fill_mode:
-        if (value > 1) refuse("there are 0 for zero and 1 for NaN");
+        if (value > 1) refuse("it must be 0 for zero or 1 for NaN");
         m.fill = static_cast<OobFill>(value);
         break;
     }
@@ -134,7 +135,7 @@ void decode_replace(Decode& d) {
   x.addr = d.address(d["map"]);
   if (x.has_ord()) x.ord = static_cast<uint8_t>(d.immediate(1));
   if (x.field == Field::global_stride && x.ord > 3)
-    d.refuse("dimension 4 of global_stride; there are 0 to 3");
+    d.refuse("global_stride has dimensions 0 to 3, but dimension 4 was named");
   x.new_val = d.source(d["value"], d.type());
   d.decoder.communicates();
   d.turn(Turn::waits);

@@ -207,7 +207,7 @@ void post_next(Warp& w) {
 void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes) {
   if (!w.converged(lanes)) return;
   if (w.index / 4 * 4 + 4 > w.cta.warps.size())
-    w.fail(Fault::operand, "the warp is in no whole warpgroup of four warps");
+    w.fail(Fault::operand, "the warp does not belong to a whole warpgroup of four warps");
   PendingWgmma p;
   p.instruction = w.instruction;
   p.group = w.wgmma.committed + 1;
@@ -235,7 +235,7 @@ void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes) {
       w.fail(Fault::operand, rule);
     if (b.swizzle == Swizzle::b32 && !x.transpose_b)
       w.fail(Fault::operand,
-             "the emulator does not know how B is laid out in 64 B of K under a swizzle of 32 B");
+             "the emulator does not model the layout of B in 64 B of K with a swizzle of 32 B");
   }
   touch_matrix(w, b, x.transpose_b, 0, x.n, x.b_bytes(), deed, "this wgmma reads B at");
   for (Observer* o : w.cluster().observers.wgmma) o->wgmma(w, x.registers);

@@ -55,7 +55,7 @@ void execute_wmma_access(Warp& w, const WmmaAccess& x, Lanes lanes) {
       w.fail(Fault::operand, "the address or the stride differs between lanes", lane);
   if (first % 16 || uint64_t{stride} * m.bytes % 16)
     w.fail(Fault::misaligned,
-           fmt::format("the address {:#x} and the stride of {} B are to be multiples of 16 B", first,
+           fmt::format("the address {:#x} and the stride of {} B must be multiples of 16 B", first,
                        uint64_t{stride} * m.bytes));
   std::vector<std::byte*> places;
   std::vector<std::pair<Cta*, uint32_t>> touched;

@@ -86,7 +86,9 @@ void Share::check_deadline() {
   throw EmulatorError(
       Fault::time_limit, 0,
       fmt::format("{}: kernel {} was {}; {} of {} CTAs were{}{}", name(Fault::time_limit), grid_.kernel.name,
-                  is_late ? "not done in time; synchronize(), or --time-limit, allows more" : "interrupted",
+                  is_late
+                      ? "not done in time (synchronize() with a longer limit, or --time-limit, gives it more)"
+                      : "interrupted",
                   done_.load(), all_ * (resident_.empty() ? 1 : resident_[0]->ctas.size()), picture,
                   limits_.describe_polls ? limits_.describe_polls() : describe_polls({&resident_})));
 }

@@ -71,11 +71,11 @@ void UndefinedValues::decided_by(Register r, Lanes who, const char* how) {
         Fault::undefined_register,
         r == origin.r
             ? fmt::format("this {} {}, which this thread has not written", how, kernel.register_name(r))
-            : fmt::format("this {} {}, whose value comes of {}, which this thread has not written", how,
+            : fmt::format("this {} {}, whose value comes from {}, which this thread has not written", how,
                           kernel.register_name(r), kernel.register_name(origin.r)),
         lane);
   const std::string what =
-      origin.what + fmt::format("; line {} {} {}, whose value comes of it", kernel.lines[warp_.here()].ptx,
+      origin.what + fmt::format("; line {} {} {}, whose value comes from it", kernel.lines[warp_.here()].ptx,
                                 how, kernel.register_name(r));
   if (!origin.shared)
     return warp_.find(warp_.error(Fault::undefined_register, what, lane, origin.pc), origin.pc);

@@ -234,10 +234,9 @@ int Warp::common_meeting(int a, int b) const {
 void Warp::reach(uint64_t end, int lane) {
   if (end > hopper::local_bytes)
     fail(Fault::out_of_bounds,
-         fmt::format(
-             "calls nest so deep, or alloca asks for so much, that {} B are more than the {} B of local "
-             "memory that a thread can have",
-             end, hopper::local_bytes),
+         fmt::format("calls are nested so deeply, or alloca requests so much, that {} B are needed, but a "
+                     "thread can have {} B of local memory",
+                     end, hopper::local_bytes),
          lane);
   top_[static_cast<size_t>(lane)] = end;
   if (end <= local_each_) return;
@@ -445,11 +444,9 @@ Groups Warp::gather(Lanes executing, const uint32_t* membermask, bool in_several
 
 bool Warp::converge(Lanes executing, bool exited_too) {
   if (executing != lanes)
-    fail(
-        Fault::divergence,
-        fmt::format("this is .aligned: all lanes of the warp must execute it together, but its guard is true "
-                    "in {:#010x} alone",
-                    executing));
+    fail(Fault::divergence, fmt::format("this is .aligned: all lanes of the warp must execute it together, "
+                                        "but its guard is only true in {:#010x}",
+                                        executing));
   for (size_t k = fragments_.size(); k-- > 0;)
     if (k != current_ && fragments_[k].wait == Wait::aligned && fragments_[k].pc == here() &&
         fragments_[k].depth == fragment().depth)

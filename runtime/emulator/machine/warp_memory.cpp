@@ -36,8 +36,8 @@ Cta& Warp::resolve_shared(uint64_t address, uint32_t& offset, int lane) {
     fail(Fault::out_of_bounds,
          address > 0xffffffff
              ? fmt::format("{} is not a shared address (is it a generic or global one?)", shown(address))
-             : fmt::format("the shared address {:#x} is of CTA {} in a cluster of {}", address, rank - 1,
-                           cluster().ctas.size()),
+             : fmt::format("the shared address {:#x} belongs to CTA {}, but the cluster has {}", address,
+                           rank - 1, cluster().ctas.size()),
          lane);
   Cta& peer = *cluster().ctas[rank - 1];
   if (peer.live_warps == 0)
@@ -66,8 +66,8 @@ std::byte* Warp::place(uint64_t address, uint32_t bytes, Space space, int lane, 
       Cta& owner = resolve_shared(address, offset, lane);
       if (space == Space::shared && &owner != &cta)
         fail(Fault::out_of_bounds,
-             fmt::format("this accesses .shared::cta, and the address {} is of CTA {} of the cluster: "
-                         ".shared::cluster reaches it",
+             fmt::format("this accesses .shared::cta, but the address {} belongs to CTA {} of the cluster: "
+                         "use .shared::cluster",
                          shown(address), owner.rank),
              lane);
       const uint32_t begin = grid().kernel.uses_reserved ? 0 : shared_reserved;
@@ -119,7 +119,7 @@ std::string Warp::about_peer(uint64_t address, uint32_t bytes) const {
   const Allocation* a = grid().memory.find(address, bytes);
   if (!a || grid().reaches >> a->device & 1) return {};
   return fmt::format(
-      ", in the memory of device {}, which kernels of device {} do not reach: Device::reach() lets them",
+      ", in the memory of device {}, which kernels of device {} cannot access: call Device::reach() first",
       a->device, grid().device);
 }
 
@@ -222,8 +222,7 @@ void Warp::require_no_mbarrier(Cta& owner, uint32_t offset, uint32_t bytes, cons
   if (offset >= owner.mbarriers_to || offset + bytes <= owner.mbarriers_from) return;
   if (const Mbarrier* m = owner.mbarrier_near(offset, bytes))
     fail(Fault::mbarrier_use,
-         fmt::format("{} over the mbarrier {}, which was initialised and not invalidated", what,
-                     owner.name(m->offset)),
+         fmt::format("{} over the mbarrier {}, which has not been invalidated", what, owner.name(m->offset)),
          lane);
 }
 
