@@ -32,7 +32,7 @@ struct Argument {
   std::shared_ptr<const Im2col> im2col = {};                 // for a tensor that an im2col map describes
   bool overlaps = false;  // for a tensor, whether its rows may overlap; see overlapping()
 
-  // Returns a copy of this argument that is accepted only for the parameter with this name. The text must
+  // Returns a copy of this argument that is accepted only for the parameter with this name. The string must
   // outlive the launch.
   Argument named(std::string_view parameter) const {
     Argument copy = *this;

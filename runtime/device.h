@@ -70,7 +70,7 @@ class Event {
  public:
   virtual ~Event() = default;
 
-  virtual void record(Stream stream = {}) = 0;  // the event occurs after all work that is queued so far
+  virtual void record(Stream stream = {}) = 0;  // the event occurs after all work that is already queued
   virtual void hold(Stream stream) = 0;         // makes work that is queued later wait for the event
   virtual bool is_done() = 0;
   // Waits for the event. Throws an Error if a kernel failed, and a TimeoutError after `limit`.
@@ -158,7 +158,7 @@ class Program {
  public:
   virtual ~Program() = default;
 
-  // Returns what the driver's compiler reported about PTX text, such as registers, spills and advisories.
+  // Returns the messages of the driver's compiler about PTX text, such as registers, spills and advisories.
   // Returns an empty string for a cubin.
   virtual std::string log() const { return ""; }
 };
@@ -296,7 +296,7 @@ class Device {
   virtual std::optional<void*> enter() { return std::nullopt; }
   virtual void leave(void* /*before*/) noexcept {}
 
-  // Returns the texts of all reporters about a failure.
+  // Returns the messages of all reporters about a failure.
   std::string about_failure() const;
   void tell_work_done() const;
 

@@ -6,7 +6,7 @@
 namespace ptxbuilder::runtime::cu {
 namespace {
 
-// Returns what the user can do about a status, or "" if that is not known.
+// Returns advice to the user about a status, or "" if there is none.
 const char* advice(Status status) {
   switch (status) {
     case Status::no_device:

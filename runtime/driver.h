@@ -166,7 +166,7 @@ class SharedLibrary {
   [[noreturn]] void fail(std::string_view call, Status status) const;
   std::string describe(
       Status status) const;  // for example "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"
-  std::string explain(Status status) const;  // describes the status and, if it is known, what to do about it
+  std::string explain(Status status) const;  // describes the status, with advice if there is any
 
  private:
   std::string path_;

@@ -164,8 +164,8 @@ class LoadedKernel {
   Device* device_;
   Signature signature_;
   std::unique_ptr<Program> program_;
-  // Offsets by parameter. offsets_ are those of tensor maps and structs in the bytes of a launch, and
-  // field_offsets_ are those of fields in their struct.
+  // Offsets, indexed by parameter. offsets_ are those of tensor maps and structs in the bytes of a launch,
+  // and field_offsets_ are those of fields in their struct.
   std::vector<size_t> offsets_;
   std::vector<std::vector<int>> field_offsets_;
   size_t bytes_ = 0;

@@ -234,7 +234,7 @@ struct SpanEnd {
 // Returns the spans. Ends without an open span are ignored, because all warps of a warpgroup may record the
 // same end.
 std::vector<Profile::Span> spans_of(std::vector<SpanEnd> ends, const std::vector<Profile::Track>& tracks) {
-  std::map<uint32_t, double> last;  // by CTA
+  std::map<uint32_t, double> last;  // indexed by CTA
   for (const Profile::Track& track : tracks) last[track.cta] = std::max(last[track.cta], track.end);
   std::stable_sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
   std::vector<Profile::Span> spans;
@@ -410,7 +410,7 @@ std::vector<Profile::Row> Profile::rows() const {
     double total = 0;
   };
   constexpr int kAcross = std::numeric_limits<int>::max();  // key of spans, which follow the roles
-  std::map<int, std::map<std::string, Found>> found;        // by role and region
+  std::map<int, std::map<std::string, Found>> found;        // indexed by role and region
   const auto add_to = [&](int role, const std::string& region, double time) {
     Found& f = found[role][region];
     f.times.push_back(time);

@@ -366,7 +366,7 @@ class PrintedTiles {
   struct Tile {
     Source source;
     size_t message;
-    std::map<std::pair<uint32_t, uint32_t>, uint32_t> elements;  // by row and column
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> elements;  // indexed by row and column
   };
 
   static std::string element_in_words(char type, uint32_t bits) {

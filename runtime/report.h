@@ -19,7 +19,7 @@ class KernelReport final : public Reporter {
   // The kernel's signature must have a `report`.
   KernelReport(Device& device, const Signature& signature);
 
-  // Returns the memory for a launch on `grid`. It exists as long as this object.
+  // Returns the memory for a launch on `grid`. The memory exists for as long as this object.
   Address memory_for(Dim3 grid);
   // Sets the function that receives the lines that the kernel prints. By default, lines are written to
   // standard output.

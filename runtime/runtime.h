@@ -1,5 +1,5 @@
-// Includes the whole runtime: devices, memory and launches. Neither LLVM nor CUDA is needed. To compile a
-// kernel for a device, include runtime/compile/load.h.
+// Includes all headers of the runtime, which manages devices, memory and launches. Neither LLVM nor CUDA is
+// needed. To compile a kernel for a device, include runtime/compile/load.h.
 #pragma once
 
 #include "ptxbuilder/version.h"

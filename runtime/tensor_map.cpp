@@ -41,7 +41,7 @@ std::vector<uint64_t> multiples(uint64_t value, uint64_t to) {
   return both;
 }
 
-// Returns the nearest multiples as a text such as "48 or 64".
+// Returns the nearest multiples as a string such as "48 or 64".
 std::string neighbours(uint64_t value, uint64_t to) {
   uint64_t below = round_down(value, to), above = round_up(value, to);
   return below == 0 ? fmt::format("{}", above) : fmt::format("{} or {}", below, above);
@@ -137,9 +137,9 @@ Breach strides_breach(const TensorMapView& a) {
                     "the stride of dimension {}, {} B, is not below 2^40 B; at most {} B", i + 1, stride,
                     kStrideEnd - align);
     // Any dimension except the first may have the largest stride, so each stride is compared only with the
-    // row. No comparison is made for an interleaved map, whose rows are not contiguous; for a dimension of
-    // one element, along which no step is made; or for pixels, which may overlap the next ones, as in a line
-    // of a window.
+    // row. Three cases are not compared: an interleaved map, whose rows are not contiguous; a dimension of
+    // one element, whose stride is never used; and pixels, which may overlap the next pixels, as in a line of
+    // a window.
     const bool is_held =
         a.recipe.interleave == Interleave::none && a.shape[k + 1] > 1 && a.recipe.pixels == 0 && !a.overlaps;
     const uint64_t least = is_held ? row : 0;

@@ -27,7 +27,7 @@ std::optional<TensorMapBreach> breach(const TensorMapView& map);       // all ru
 std::optional<TensorMapArguments> nearest_legal(TensorMapArguments arguments,
                                                 std::vector<TensorMapBreach>* breaches = nullptr);
 
-// Throw an Error with the text of the first rule that is violated.
+// Throw an Error that describes the first rule that is violated.
 void check(const TensorMapRecipe& recipe);
 void check(const TensorMapView& map);
 void check_placed(const TensorMapView& map);   // the map's recipe must have passed check()

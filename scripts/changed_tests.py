@@ -132,7 +132,7 @@ def affects(path, reads):
 
 
 def reads_of_all(folder):
-    """Finds what each test of a build depends on, by name."""
+    """Returns the files, folders and patterns that each test of a build depends on, indexed by the test's name."""
     with open(f"{folder}/tests/reads.json") as file:
         said = json.load(file)
     graph = Graph(folder)

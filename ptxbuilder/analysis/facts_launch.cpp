@@ -91,7 +91,8 @@ void Facts::roles() {
                                         : "registers as launched");
       }
     std::string words = fmt::format("{} warp{}", warps, warps == 1 ? "" : "s");
-    // Idle warps in the producer's warpgroup have the producer's number of registers, which is not repeated.
+    // Idle warps in the producer's warpgroup have as many registers as the producer, so the number is not
+    // printed again.
     if (*name != 'o' || registers != of_producer)
       words += fmt::format(" of {}", fmt::join(registers, " or "));
     if (*name == 'p') of_producer = registers;

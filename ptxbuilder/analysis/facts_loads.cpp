@@ -1,4 +1,4 @@
-// Collects facts about the ring, and about the loop that loads.
+// Collects facts about the ring, and about the loop that loads its stages.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -42,8 +42,8 @@ isa::Floor both(const isa::Floor& a, const isa::Floor& b) {
   return {std::max(a.ptx_version, b.ptx_version), a.targets & b.targets};
 }
 
-// Returns the minimum of an instruction, or nothing if the instruction or one of its special registers is not
-// known.
+// Returns the lowest .version and the targets that support an instruction, or nothing if the instruction or
+// one of its special registers is not known.
 std::optional<isa::Floor> floor_of(const Operation& o) {
   if (!o.row) return std::nullopt;
   isa::Floor floor = both(isa::floor_of(*o.row), {0, isa::advised_for(o.text->opcode)});
@@ -56,8 +56,8 @@ std::optional<isa::Floor> floor_of(const Operation& o) {
   return floor;
 }
 
-// Returns the minimum of all kernels of a module, or nothing if the module contains other code, or something
-// unknown.
+// Returns the lowest .version and the targets that support all kernels of a module, or nothing if the module
+// contains other functions or unknown instructions.
 std::optional<isa::Floor> floor_of(const ptx_text::Module& module) {
   isa::Floor all;
   std::map<std::string, std::optional<isa::Floor>, std::less<>> known;  // avoids repeated look-ups
@@ -143,8 +143,8 @@ bool come_as_one(const LintKernel& kernel, int i) {
 }  // namespace
 
 // Without a bound on registers, ptxas 13.0 reports "unable to determine register count at entry", and drops
-// setmaxnreg. If there is only .maxntid, ptxas does so for kernels that need few registers, which cannot be
-// determined here.
+// setmaxnreg. If there is only .maxntid, ptxas does so only for kernels that need few registers. The
+// registers that a kernel needs cannot be determined here.
 void check_register_bound(LintKernel& kernel, Report& report) {
   const bool is_bounded = directive(kernel, ".maxnreg") || kernel.code.cta_shape()[0] > 0;
   if (is_bounded) return;

@@ -13,8 +13,8 @@ bool all_here(const Warp& warp, const Walker& w) {
                      [&](const Walker& other) { return other.has_ended || other.pc == w.pc; });
 }
 
-// Orders lanes that meet at an instruction after each other's events, but makes no more writes visible to
-// them.
+// If lanes meet at an instruction, orders each of them after the earlier events of the others, without making
+// further writes visible to them.
 void meet(Warp& warp, int pc) {
   Clock came;
   for (const Walker& w : warp)

@@ -322,7 +322,7 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
       inputs.push_back(operand(group, v));
   }
   if (o.is("shfl")) {
-    // Either all lanes have the same value, or the number of the source lane is known.
+    // The result is known if all lanes have the same value, or if the number of the source lane is known.
     const LaneValues &from = inputs[0], &which = inputs[1];
     if (from.is_one()) return from;
     if (o.has("idx") && which.is_one() && which[0].is_known() &&
@@ -344,7 +344,7 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
   }
   if (o.is("ld") && (o.has("param", "const", "nc") ||
                      (o.has("global") && !o.has("volatile") && !o.has("acquire") && !o.has("relaxed")))) {
-    // Loads from one address return the same value.
+    // Such loads are assumed to return the same value each time they read the same address.
     const bool is_param = o.has("param");
     const uint8_t bits = std::max<uint8_t>(words_[at(operation)].type.bits, 1);
     return for_lanes(group, inputs, [&](const auto& x) {

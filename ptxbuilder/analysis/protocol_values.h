@@ -83,7 +83,8 @@ struct IntegerWords {
   explicit IntegerWords(const Operation& o);
 
   Name name;
-  Type type, to;  // types of the last word, and of the word before it, which is the result type of a cvt
+  Type type, to;  // `type` is named by the last word; `to` is named by the word before it, and is the result
+                  // type of a cvt
   Part part;      // part of a product
   bool is_known;  // whether the result can be computed: for integers without carry and saturation
 };

@@ -35,18 +35,19 @@ struct Assembled {
 // The options of assemble().
 struct AssembleOptions {
   PtxasOptions ptxas;
-  std::vector<std::string> waived;  // names of waiver_names(), for check(); not a part of the cache's key
+  // Names from waiver_names() that are passed to check(). They are not part of the cache key.
+  std::vector<std::string> waived;
   // Receives the result of ptxas before check() can reject it.
   std::function<void(const Assembled&)> made = nullptr;
 };
 
-// Assembles a text. Throws Error if ptxas or check() rejects the text. `cache` may be null. A cache that
+// Assembles a PTX module. Throws an Error if ptxas or check() rejects it. `cache` may be null. A cache that
 // cannot be written is not an error, but is reported in cache_problem. Many threads may call this at once
 // with one `ptxas` and one `cache`.
 Assembled assemble(const Ptxas& ptxas, Cache* cache, const std::string& ptx,
                    const AssembleOptions& options = {});
 
-// One of several texts to assemble.
+// One of several PTX modules to assemble.
 struct AssembleJob {
   std::string ptx;
   AssembleOptions options;

@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 namespace {
 
-// Returns the message with which ptxas rejects a module, or "" if ptxas accepts the module.
+// Returns the error message if ptxas rejects a module, otherwise "".
 std::string refusal(const Ptxas& ptxas, const std::string& module) {
   try {
     ptxas.assemble(module);
@@ -54,7 +54,7 @@ std::string cure(std::string_view text) {
   return names_a_floor(text) ? "raise the minimum" : "correct the syntax line or a class";
 }
 
-// Returns a module with the row, with `number` instead of operand `o`, which the row reads.
+// Returns a module that contains the row, with `number` in place of operand `o`, which the row reads.
 std::string module_with(const isa::Row& row, const isa::Operand& o, int64_t number) {
   const isa::Target& target = row.targets.least();
   if (o.cls == isa::Class::imm) {
@@ -67,7 +67,7 @@ std::string module_with(const isa::Row& row, const isa::Operand& o, int64_t numb
   return module.replace(module.rfind(used), used.size(), std::to_string(number));
 }
 
-// Checks that ptxas accepts the least and the greatest number that an operand's class allows.
+// Checks that ptxas accepts the smallest and the largest number that an operand's class allows.
 void check_numbers(const Ptxas& ptxas, const isa::Row& row) {
   for (const isa::Operand& o : row.operands) {
     if (!o.reads() || !o.takes_numbers() || (o.cls != isa::Class::imm && !row.takes_numbers())) continue;

@@ -1,5 +1,5 @@
-// Checks a row of the user's own with ptxas. ptxas must accept the row at its minimum target and .version,
-// but not below.
+// Uses ptxas to check a row that the user has defined. ptxas must accept the row at its minimum target and
+// .version, but not below.
 #pragma once
 
 #include <string_view>
@@ -9,11 +9,11 @@
 
 namespace ptxbuilder {
 
-// Assembles modules that contain only the row: for its lowest target and .version, with the least and
-// greatest numbers that may replace registers, for the previous .version, and for all other targets. ptxas
-// must reject the row for targets that the row excludes. If a check fails, throws an Error that names the row
-// and what to change: the syntax or a class, with the message of ptxas, or a minimum that is too low or too
-// high.
+// Assembles modules that contain only the row, for its minimum target and .version, for the previous
+// .version, and for all other targets. At the minimum, also tries the smallest and largest constants that may
+// replace registers. ptxas must reject the row for targets that the row excludes. If a check fails, throws an
+// Error that names the row, quotes the message from ptxas, and says whether the syntax, a class or a minimum
+// has to be changed.
 void certify(const Ptxas& ptxas, const isa::Row& row, Where where = Where::here());
 
 // Returns whether ptxas reports, in `message`, that a target or a .version does not support a feature. Other

@@ -92,7 +92,7 @@ void interpret(Note& note) {
   if (advisory && note.ptx_line == 0) note.opcode = advisory->opcode;
 }
 
-// Returns the message without its line number. Duplicates are equal after its removal.
+// Returns the message without its line number. Without line numbers, duplicate messages compare equal.
 std::string without_line(std::string text) {
   for (std::string_view before : {"around line ", "in line ", "at line "}) {
     size_t at = text.find(before);

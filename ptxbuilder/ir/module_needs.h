@@ -24,7 +24,7 @@ Needs needs_of(const llvm::Module& module);
 Needs needs_of_asm(const llvm::Module& module);
 void require(llvm::Module& module, int ptx_version, isa::Targets targets);
 
-// Returns a text such as " at k.py:12" if debug information contains the line, otherwise "".
+// Returns a string such as " at k.py:12" if the debug information contains the line, otherwise "".
 std::string line_of(const llvm::Instruction& instruction);
 
 // note_row() marks an instruction with its row. first_that_lacks() describes the first row or inline asm that

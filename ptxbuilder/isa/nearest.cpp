@@ -18,7 +18,7 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
-constexpr size_t kMostWords = 63;  // no row has even a third of this number
+constexpr size_t kMostWords = 63;  // no row has even a third as many words
 
 Words words_of(std::string_view mnemonic) {
   Words words;

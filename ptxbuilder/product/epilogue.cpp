@@ -33,9 +33,9 @@ RegisterTile<f32> amax(const RegisterTile<f32>& x, gptr<f32> greatest, const Ind
   const RegisterTile<pred> inside =
       (row_index(x.layout()) + at.row < below) & (col_index(x.layout()) + at.col < before);
   const RegisterTile<f32> magnitudes = select(inside, abs(x), 0);
-  // Nonnegative floats are ordered like their bits, and NaNs are above all numbers. In a comparison as signed
-  // integers, nonnegative floats are above any negative float, which may be the initial value of a search for
-  // the maximum.
+  // Nonnegative floats are ordered like their bits, and NaNs are above all numbers. Compared as signed
+  // integers, nonnegative floats are above any negative float, so a search for the maximum may start from a
+  // negative float.
   s32 most = 0;
   for (int i = 0; i < x.count(); ++i) most = max(most, bit_cast<s32>(magnitudes.value(i)));
   most = redux_sync_max_s32(most);

@@ -42,7 +42,7 @@ class Buffer {
   }
 
  private:
-  // Returns the accumulators' element in the register that an access stores as value `i`.
+  // Returns the element of the accumulators that a thread's access stores as its value `i`.
   Element held(int access, int thread, int i) const {
     const int value = store_.first_col / 2 + store_.written.value(thread, access, i);
     return store_.pairs ? pair(thread, value) : accumulator(thread, value);

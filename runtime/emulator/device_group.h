@@ -1,5 +1,5 @@
-// Devices of one process that share an address space, the launches that are queued on them, and how these
-// run.
+// Devices of one process that share an address space, the launches that are queued on them, and the functions
+// that run these launches.
 #pragma once
 
 #include <deque>
@@ -50,8 +50,8 @@ class DeviceGroup {
   void queue(uint32_t device, QueuedLaunch launch) { devices_[device].queue.push_back(std::move(launch)); }
   void let_reach(uint32_t device, uint32_t peer) { devices_[device].reaches |= uint64_t{1} << peer; }
   // Runs all queued launches. Launches on one device run one after the other, and launches on several devices
-  // run at once. `about_failure` returns a text for the report of a failed launch, after which all others are
-  // dropped.
+  // run at once. `about_failure` returns a string to add to the report of a failed launch. After a failure,
+  // all other launches are dropped.
   void drain(std::chrono::steady_clock::time_point deadline,
              const std::function<std::string()>& about_failure);
 

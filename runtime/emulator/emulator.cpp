@@ -310,7 +310,7 @@ class EmulatorDevice : public Emulator {
   std::recursive_mutex& mutex_ = group_->mutex;  // guards all members below
   EmulatorOptions& options_ = group_->options;
   GlobalMemory& memory_ = group_->memory;
-  std::map<void*, Actions> captures_ = {};  // captures in progress, by stream
+  std::map<void*, Actions> captures_ = {};  // captures in progress, indexed by stream
   std::exception_ptr failed_;
 };
 

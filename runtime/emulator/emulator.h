@@ -64,21 +64,21 @@ struct EmulatorOptions {
   // Selects one of the legal schedules of warps and asynchronous operations. The same seed repeats the
   // schedule.
   uint64_t seed = 0;
-  // Tracks what every thread may rely on. Reports unordered accesses to shared and global memory, missing
-  // proxy fences, registers accessed while a wgmma uses them, and sums in global memory that was never
-  // written. Also reports uses of undefined registers and of uninitialised shared memory. Bounds, alignment,
-  // barriers, divergence and deadlock are always checked.
+  // Tracks the facts on which each thread may rely. Reports unordered accesses to shared and global memory,
+  // missing proxy fences, registers accessed while a wgmma uses them, and sums in global memory that was
+  // never written. Also reports uses of undefined registers and of uninitialised shared memory. Bounds,
+  // alignment, barriers, divergence and deadlock are always checked.
   bool race_check = true;
-  // Chooses the schedule instead of the seed, which then determines only other things. The object must
-  // outlive the device's launches. synchronize() may throw Exploration::Abandoned.
+  // Chooses the schedule. The seed then determines only choices that are not part of the schedule. The object
+  // must outlive the device's launches. synchronize() may throw Exploration::Abandoned.
   Exploration* exploration = nullptr;
   // Lines of the PTX that are executed as late as a schedule allows. A warp that reaches such a line waits
   // until nothing else in its cluster can continue, and so do the operations that the instruction starts. If
   // a kernel waits for them by polling memory, they are executed after a while. load() throws an Error if a
   // line contains no instruction.
   std::vector<uint32_t> delayed = {};
-  // Number of host threads for the CTAs of one launch. The result for a seed does not depend on it: if the
-  // order of CTAs matters, they run concurrently only until it does.
+  // Number of host threads for the CTAs of one launch. The result for a seed does not depend on this number,
+  // because CTAs run concurrently only until their order matters.
   int threads = 1;
   // The file to which a Chrome trace (chrome://tracing, ui.perfetto.dev) of every launch is written. If the
   // path is empty, there is no trace.

@@ -45,7 +45,7 @@ Entry entry(const ptx_text::Module& module, const ptx_text::Function& f) {
   return e;
 }
 
-// Returns the properties that a launch must respect, as names and values.
+// Returns what the kernel requires of a launch, as names and values.
 std::vector<std::pair<std::string, std::string>> asks(const Entry& e) {
   auto text = [](const std::optional<Dim3>& d) {
     return d ? fmt::format("{} x {} x {}", d->x, d->y, d->z) : "any";

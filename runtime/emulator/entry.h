@@ -1,4 +1,4 @@
-// Finds out what the kernels of a PTX text require from a launch, for users who have no sidecar.
+// Finds out what the kernels of a PTX module require from a launch, for users who have no sidecar.
 #pragma once
 
 #include <optional>
@@ -25,8 +25,8 @@ struct Entry {
   bool dynamic_shared = false;       // whether there is an .extern .shared
 };
 
-// Returns the kernels in the order of the text. Throws an Error "ptx LINE:COLUMN: ..." if the text is not
-// PTX.
+// Returns the kernels in the order in which `ptx` defines them. Throws an Error "ptx LINE:COLUMN: ..." if
+// `ptx` is not valid PTX.
 std::vector<Entry> entries(const std::string& ptx);
 
 // Throws an Error unless the kernel of `edited` can be launched like that of `original`: it must have the

@@ -52,7 +52,7 @@ bool Exploration::begin() {
       return false;
     }
     // `runs_` also counts schedules that were abandoned because they are equivalent to others. Such schedules
-    // take time too.
+    // also take time, so they count toward the limit.
     if (explored_ < (most_ + 1) / 2 && runs_ < 8 * most_) return true;
     mode_ = Mode::directed;
     planned_.push_back({});

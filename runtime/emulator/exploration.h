@@ -56,8 +56,8 @@ class Exploration {
 
   // --- called by the machine ---
   void begin_launch();
-  // Picks the process that continues, and returns its index in `processes`, which are those that can. A
-  // process has the same name in all schedules.
+  // Picks the process that continues, and returns its index in `processes`, the list of processes that can
+  // continue. A process has the same name in all schedules.
   size_t pick(std::span<const uint64_t> processes);
   // Picks one of `count` values. The last value is the plain one.
   size_t value(size_t count);
@@ -69,7 +69,8 @@ class Exploration {
 
  private:
   enum class Mode : uint8_t { exhausting, directed, replay };
-  using Deviations = std::map<uint32_t, uint32_t>;  // choices that are not the plain ones, by index
+  using Deviations = std::map<uint32_t, uint32_t>;  // the choices that differ from the plain ones, indexed by
+                                                    // position in the schedule
   struct Sleeper {
     uint64_t process;
     Footprint next;
@@ -87,7 +88,7 @@ class Exploration {
   };
   struct Place {
     size_t write = 0;           // number of the step + 1; 0 if there was no write
-    std::vector<size_t> reads;  // steps since that write
+    std::vector<size_t> reads;  // steps that have read the place since that write
   };
 
   bool advance();  // moves to the next schedule of the enumeration
@@ -109,7 +110,7 @@ class Exploration {
   std::set<Deviations> known_;  // all deviations that were ever planned
   // The state of the current schedule and its launch.
   std::vector<Sleeper> asleep_;
-  std::unordered_map<uint64_t, size_t> numbers_;  // numbers of processes by name
+  std::unordered_map<uint64_t, size_t> numbers_;  // numbers of processes, indexed by name
   std::vector<uint64_t> names_;                   // name of each process
   std::vector<std::vector<uint32_t>> clocks_;     // clock of each process
   std::vector<Step> steps_;

@@ -1,7 +1,7 @@
 // An implementation of libcuda.so.1 on the emulator, for programs that launch exported kernels on a machine
 // without a GPU. It provides the parts of the driver that such programs call, including memory, streams,
-// events and graphs. Queued work is done before the call returns. As on a GPU, nothing works any more once a
-// kernel has failed.
+// events and graphs. Queued work is done before the call returns. As on a GPU, calls fail once a kernel has
+// failed.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ namespace {
 struct PtxKernel {
   const std::string& ptx;
   const runtime::Entry& entry;
-  std::map<std::vector<uint32_t>, std::unique_ptr<Program>> programs = {};  // by shape of the launch
+  std::map<std::vector<uint32_t>, std::unique_ptr<Program>> programs = {};  // indexed by launch shape
 };
 
 struct PtxModule {

@@ -1,4 +1,5 @@
-// Finds the PTX of images that a program loads: PTX texts, fatbins, and cubins whose PTX is known.
+// Finds the PTX of images that a program loads. An image is PTX text, a fatbin, or a cubin whose PTX is
+// known.
 #pragma once
 
 #include <filesystem>
@@ -22,8 +23,9 @@ struct Image {
   }
 };
 
-// Returns the image to which `data` points. Like cuModuleLoadData(), accepts a text that ends with a zero, a
-// cubin, a fatbin, or a wrapper around a fatbin. The length of the image follows from its contents.
+// Returns the image to which `data` points. Like cuModuleLoadData(), accepts a cubin, a fatbin, a wrapper
+// around a fatbin, or PTX text that ends with a zero. The length of the image is determined from its
+// contents.
 Image image_at(const void* data);
 
 class PtxSources {

@@ -1,5 +1,5 @@
-# Installs the project by component. There are those of ptxbuilder-config.cmake.in, and two that run without a compiler: `library`, with the
-# shared library of `c`, and `command`, with the program of `tools`. The kernels' own executables are not installed.
+# Installs the project by component. The components are those of ptxbuilder-config.cmake.in, and two that need no compiler: `library`, with
+# the shared library of `c`, and `command`, with the program of `tools`. The kernels' own executables are not installed.
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ptxbuilder)
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

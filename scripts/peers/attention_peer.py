@@ -39,8 +39,8 @@ def check_taken(problem):
 
 
 class TorchCalls:
-    """Calls a PyTorch function. `call_for(problem, sets)` returns a function of Q, K and V that returns O, and a text that describes
-    how."""
+    """Calls a PyTorch function. `call_for(problem, sets)` returns a function that computes O from Q, K and V, and a string that describes
+    this function."""
 
     def __init__(self, call_for, problem, tensors):
         from torch_graph import Graphed

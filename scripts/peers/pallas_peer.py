@@ -63,8 +63,8 @@ class Events:
 
 
 def configurations(m, n, k):
-    """Returns the configurations that hopper_matmul's own tuning tries and that divide the problem evenly, beginning with the usually best
-    ones."""
+    """Returns the configurations that hopper_matmul's own tuning tries and that divide the problem evenly, beginning with those that are
+    usually best."""
     dimension = module.MatmulDimension
     for width in (8, 16, 4):
         for tile_m, tile_n in ((128, 128), (128, 64), (256, 64), (256, 128)):

@@ -1,5 +1,5 @@
-"""Holds what the Python peers of gemm_bench and attention_bench share: the protocol of kernels/bench/peers/peer_process.h, the matrices,
-and a self-test."""
+"""Holds code that the Python peers of gemm_bench and attention_bench share: the protocol of kernels/bench/peers/peer_process.h, the
+matrices, and a self-test."""
 import argparse
 import dataclasses
 import mmap
@@ -37,7 +37,7 @@ def random_bits(shape, dtype, random):
 
 @dataclasses.dataclass
 class Problem:
-    """A product, as requested in a line of words. Other kinds of problems have the same methods, and a class like Matrices."""
+    """A product, which a line of words describes. Other kinds of problems have the same methods, and a class like Matrices."""
 
     VERB = "problem"
     m: int
@@ -126,7 +126,7 @@ class Matrices:
 
 @dataclasses.dataclass
 class Attention:
-    """An attention, as requested in a line of words."""
+    """An attention problem, which a line of words describes."""
 
     VERB = "attention"
 

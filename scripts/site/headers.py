@@ -240,9 +240,9 @@ class Reader:
 
 
 def undocumented(declarations, owner=None, introduction=""):
-    """Returns the undocumented names. The comment that opens a file documents the names in it. The comment of a class covers its values,
-    special members, getters and names of types. The comment of a function covers its overloads. Operators need no comment, because they
-    have their usual meaning in C++."""
+    """Returns the undocumented names. The comment that opens a file documents the names in it. The comment of a class covers its fields,
+    constants, special members, getters and type aliases. The comment of a function covers its overloads. Operators need no comment, because
+    they have their usual meaning in C++."""
     overloads = {d.name for d in declarations if d.documented and d.kind in ("function", "class", "type")}
     for d in declarations:
         named = owner is None and re.search(rf"\b{re.escape(d.name)}\b", introduction)

@@ -1,5 +1,5 @@
-// A browser starts no Worker for pages that are read from files, so that their search has none. Here a frame without a document of
-// its own takes the Worker's place: it runs the script, and passes messages on.
+// Browsers do not start a Worker for a page that is opened as a file, so search would not work there. This code replaces the Worker with an
+// empty frame, which runs the script and passes messages on.
 if (location.protocol === "file:") {
   window.Worker = class extends EventTarget {
     constructor(url) {

@@ -85,7 +85,7 @@ class Site:
         for at in range(0, len(parts), 2):
             parts[at] = re.sub(r"(?<!!)\[([^\]]+)\]\(([^)]+)\)", in_link, parts[at])
             parts[at] = re.sub(r"(?<!\[)`([\w./-]+(?:\.md|\.h|\.def|/|[a-z]))`(?!\])", in_code, parts[at])
-        # mkdocs omits folders that begin with a dot. A page chooses the picture by its own color scheme, not by that of the system.
+        # mkdocs omits folders that begin with a dot. A page chooses the picture according to the page's color scheme, not the system's.
         text = re.sub(r'<picture>\s*<source [^>]*>\s*<img alt="([^"]*)" src="\.github/([\w-]+)-light\.svg">\s*</picture>',
                       r"![\1](pictures/\2-light.svg#only-light)![\1](pictures/\2-dark.svg#only-dark)", "".join(parts))
         write(f"{self.folder}/{page}", text)

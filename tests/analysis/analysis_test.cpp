@@ -51,8 +51,8 @@ struct Analysed {
   }
 };
 
-// Returns the sorted hashes of the operands of all instructions with an effect. They represent what a kernel
-// does, except for its order.
+// Returns the sorted hashes of the operands of all instructions with an effect. They represent the effects of
+// a kernel, except for their order.
 std::vector<uint64_t> meaning(const std::string& text) {
   Analysed a(text);
   std::vector<uint64_t> hashes;
@@ -389,7 +389,8 @@ TEST_CASE("a register holds what the last writer on each way left, or a meet of 
     }
     Analysed a(kernel(body + "ret;"));
     const Definitions definitions(a.code, a.graph);
-    // Returns the writers that reach a place through meets, where -1 means none.
+    // Returns the writers that reach a definition through the points where paths meet; -1 means that there is
+    // no writer.
     const auto writers = [&](Definition from) {
       std::set<int> all, met;
       std::vector<Definition> waiting = {from};

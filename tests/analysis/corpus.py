@@ -24,11 +24,11 @@ WORK = f"{TOP}/build/corpus"
 
 
 class Missing(Exception):
-    """An origin whose tools are missing here."""
+    """Raised if the tools of an origin are missing on this machine."""
 
 
 def forms():
-    """These are forms of gemm: fields that change its code."""
+    """Yields forms of gemm, each as the fields that change its code."""
     for types in ({}, {"a": "f16", "d": "f16"}, {"a": "tf32", "d": "f32"}, {"a": "e4m3"}, {"a": "e4m3", "promote": "yes", "bn": "128"},
                   {"a": "s8", "d": "s32"}):
         for form in ({}, {"cluster_m": "2"}, {"pingpong": "yes", "bn": "128"}, {"split_last": "2", "bn": "128"},
@@ -38,7 +38,7 @@ def forms():
 
 
 def pairs():
-    """Returns CUTLASS's kernels, as scripts/cutlass-diff names them."""
+    """Returns the names of CUTLASS's kernels in scripts/cutlass-diff."""
     return subprocess.run([f"{TOP}/scripts/cutlass-diff", "--list"], check=True, capture_output=True, text=True).stdout.splitlines()
 
 

@@ -24,7 +24,7 @@ std::vector<Region> regions_of(const std::string& text) {
   return regions(kernel);
 }
 
-// A change, and words of the first difference.
+// A change of a kernel's text, and words that the first difference must contain.
 struct Plant {
   const char* kernel;
   const char* from;
@@ -118,7 +118,7 @@ std::string planted(const Plant& plant) {
 }  // namespace
 
 TEST_CASE("a kernel does not differ from itself in any disguise") {
-  constexpr size_t kDraws = 250;  // least number of draws for all kernels together
+  constexpr size_t kDraws = 250;  // minimum number of draws for all kernels together
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(PTXBUILDER_TEST_DIR "/golden"))
     if (entry.path().extension() == ".ptx") names.push_back(entry.path().stem());

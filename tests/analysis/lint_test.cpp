@@ -1,5 +1,5 @@
-// Tests the lint: each rule must find the faults that are planted in a correct kernel. It must find nothing
-// in that kernel, in the library's own, or in correct kernels that resemble faults.
+// Tests the lint: each rule must find the faults that are planted in a correct kernel. Lint must find nothing
+// in that kernel, in the library's own kernels, or in correct kernels that resemble faults.
 #include "ptxbuilder/analysis/lint.h"
 
 #include <doctest/doctest.h>

@@ -120,7 +120,7 @@ void check_refused(const std::string& from, const std::string& to, const std::st
 TEST_CASE("a ring is proved, and each fault in it is refused with its cause") {
   const ScheduleProof proof = proof_of(ring());
   CHECK_MESSAGE(proof.verdict == Verdict::proved, text(proof));
-  CHECK(proof.turns == 6);  // twice around two stages, and two more
+  CHECK(proof.turns == 6);  // two rounds over the two stages, and two more turns
   check_refused(kRead + kRelease, kRelease + kRead, "may be written by warp 0 before warp 1 has read it");
   check_refused("@!%p4 bra FULL;", "", "earlier phase");
   check_refused("  mov.u32 %r7, 1;\n", "", "it hangs");

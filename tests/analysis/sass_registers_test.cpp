@@ -1,4 +1,5 @@
-// Tests registers by life range, from the output of nvdisasm, and operands that are written too early.
+// Tests the counting of live registers with the life ranges in the output of nvdisasm, and the search for
+// operands that are written too early.
 #include "ptxbuilder/analysis/sass_registers.h"
 
 #include <doctest/doctest.h>
@@ -14,13 +15,13 @@ namespace {
 
 using namespace analysis;
 
-// A row is an instruction and its signs. The registers are R0 to R11.
+// A row contains an instruction, and one sign for each of the registers R0 to R11.
 struct Row {
   const char* text;
   const char* signs;
 };
 
-// Both forms of a listing: without and with the table of life ranges.
+// Both forms of a listing, without and with the table of life ranges.
 struct Listing {
   std::string plain = "\t.section\t.text.k,\"ax\",@progbits\n", ranges = plain;
 

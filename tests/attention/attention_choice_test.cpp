@@ -1,5 +1,5 @@
-// Tests which tile attention gets: conversion of tiles to names and back, invalid combinations, and that the
-// choice is legal for every operation and size.
+// Tests the choice of attention's tile. Tiles are converted to names and back, invalid combinations must be
+// refused, and the choice must be legal for every operation and size.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -296,7 +296,7 @@ class Trial {
                    product = kept * dot(grad_, v_, {b, i, h}, {b, j, shared}, size),
                    straight = w * (product - sum), slope = straight * bend,
                    relative = u + 4 * score_error + 1e-5,
-                   least = c_.p.type == DType::f16 ? 0x1p-25 : 0,  // half of the least f16 number
+                   least = c_.p.type == DType::f16 ? 0x1p-25 : 0,  // half of the smallest positive f16 number
           slope_error = least + std::abs(slope) * relative + std::abs(straight) * 0x1p-9 * (1 - bend) +
                         w * 0x1p-18 * (kept * size + sum_size);
       for (int64_t c = 0; c < columns_; ++c)
@@ -471,8 +471,8 @@ TEST_CASE("a gradient of lse") {
 }
 
 // Under the causal mask, the three blocks of keys begin at different blocks of queries. Under the window, the
-// first block of keys has the fewest blocks of queries, and reaches those of the second head before the other
-// blocks, although their turn comes first.
+// first block of keys has the fewest blocks of queries. It therefore reaches the second head's blocks before
+// the other blocks of keys do, although their turn comes first.
 TEST_CASE("bitwise reproducible gradients, and others, whichever blocks of keys come first") {
   auto* emulator = dynamic_cast<runtime::Emulator*>(&device());
   for (const bool causal : {true, false}) {

@@ -1,5 +1,6 @@
-// Tests contenders in other processes. One that answers is timed and checked like the others. One that dies,
-// hangs, writes nonsense or refuses is left out with its reason, while the others continue.
+// Tests contenders in other processes. A contender that answers is timed and checked like the others. A
+// contender that dies, hangs, writes nonsense or refuses is left out with its reason, while the others
+// continue.
 #include <doctest/doctest.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// A peer for bench_peer_test. It computes on the host, or misbehaves as its argument says.
+// A peer for bench_peer_test. It computes on the host, or misbehaves in the way that its argument specifies.
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -95,8 +95,8 @@ void launch(size_t set, double error) {
   munmap(file, bytes);
 }
 
-// Misbehaves at the request `verb` if `mode` says so: "dies:burst", "hangs:launch", "nonsense:problem",
-// "refuses:problem".
+// Misbehaves at the request `verb` if `mode` specifies this. Examples of modes are "dies:burst",
+// "hangs:launch", "nonsense:problem" and "refuses:problem".
 bool misbehaves(const std::string& mode, const std::string& verb) {
   if (mode == "dies:" + verb) {
     std::cerr << "out of luck at " << verb << std::endl;

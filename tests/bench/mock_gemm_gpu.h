@@ -1,4 +1,4 @@
-// Declares what a test can control and observe in mock_gemm_gpu.cpp.
+// Declares the state that a test can control and observe in mock_gemm_gpu.cpp.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 struct MockGemmGpu {
   // These variables control the mock.
   int algorithms = 3;          // number of algorithms that the heuristic offers
-  int refused_algorithms = 0;  // the matmul refuses the first ones
+  int refused_algorithms = 0;  // the matmul refuses this many of the first algorithms
   double error = 0;            // added to each element of D
 
   // These variables record the requests.

@@ -42,7 +42,7 @@ def measured(expressions):
 
 
 def interface():
-    """Returns the description of each line of the list, by its subject."""
+    """Returns a dictionary from the subject of each line of the list to the line's description."""
     with open(header) as file:
         text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
     found = {}

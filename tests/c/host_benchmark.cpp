@@ -111,7 +111,7 @@ void product_without_rows_from_c(benchmark::State& state) {
 }
 BENCHMARK(product_without_rows_from_c);
 
-// Rows have 1000 bytes, which TMA cannot read. So A is copied into a workspace, whose size the product
+// Rows have 1000 bytes, which TMA cannot read. A is therefore copied into a workspace, whose size the product
 // returns.
 void product_with_a_copy_from_c(benchmark::State& state) {
   constexpr int64_t kDepth = 500;
@@ -220,8 +220,8 @@ void dispatch_of_ranks_from_c(benchmark::State& state) {
   ptxb_ranked_tokens p = of_two_ranks<ptxb_ranked_tokens>(PTXB_RANKED_TOKENS_INIT);
   p.sorted = &rows.tensor, p.ends = &ends, p.grouped = &grouped.tensor;
   p.splits = &splits.tensor, p.grouped_ends = &grouped_ends;
-  // Both kernels are loaded here: that of a dispatch, and then that of a combine, which has one parameter
-  // less.
+  // Both kernels are loaded here: first the kernel of a dispatch, and then the kernel of a combine, which has
+  // one parameter fewer.
   if (ptxb_ranked_tokens_run(opened.device, &p, PTXB_OWN_STREAM) == PTXB_OK)
     throw Error("the kernels of a dispatch and of a combine have the same parameters");
   driver.parameter_sizes = {8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 8, 8};

@@ -1,5 +1,5 @@
-// Tests what the library reports to C: the status of each kind of exception, warnings, and structs of older
-// headers.
+// Tests the errors and warnings that the library reports to C: the status of each kind of exception,
+// warnings, and structs of older headers.
 #include "kernels/c/report.h"
 
 #include <doctest/doctest.h>

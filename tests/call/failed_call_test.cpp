@@ -1,5 +1,5 @@
-// Tests that a call whose launch fails names the operation, its sizes and how to learn more. Also tests that
-// kernels of calls are watched if the environment requests it.
+// Tests that a call whose launch fails names the operation and its sizes, and says how to learn more. Also
+// tests that kernels of calls are watched if the environment requests it.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// Tests operands of calls: whether they share memory, compared with a search of all their elements; the rules
-// for their placement; and the layout of a copy.
+// Tests operands of calls. The check for shared memory is compared with a search of all elements. Also tests
+// the rules for their placement, and the layout of a copy.
 #include "kernels/call/operand.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Tests the command lines from a user's view: exit codes, and the errors for wrong words, each together with
-// correct words.
+// Tests the command lines from a user's point of view. Checks exit codes and the errors for wrong words. Each
+// wrong word is tested together with correct words.
 #include <unistd.h>
 
 #include <cmath>
@@ -251,7 +251,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   auto sim = [&](const char* name) {
     return run(fmt::format("ptxb sim {}/{} --launch {} --seeds 3", out, name, folder.str("launch.json")));
   };
-  CHECK(contains(sim("saxpy.ptx"), "d: all 64 elements are right"));  // the sidecar says 64 threads
+  CHECK(contains(sim("saxpy.ptx"), "d: all 64 elements are right"));  // the sidecar specifies 64 threads
   CHECK(contains(sim("two.ptx"), "d: all 64 elements are right"));
   CHECK(contains(sim("threads.ptx"), "block: it is missing, and the PTX has neither .reqntid nor a sidecar"));
   write("launch.json", launch + R"(, "block": 32})");  // the launch file has precedence over the sidecar

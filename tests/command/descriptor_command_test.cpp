@@ -1,5 +1,5 @@
-// Tests `ptxb desc` from a user's view: descriptors are encoded and explained, as text and as JSON. Wrong
-// words are tested together with correct ones.
+// Tests `ptxb desc` from a user's point of view. Descriptors are encoded and explained, as text and as JSON.
+// Wrong words are tested together with correct ones.
 #include <nlohmann/json.hpp>
 
 #include "command_kit.h"

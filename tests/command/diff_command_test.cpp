@@ -1,4 +1,5 @@
-// Tests `ptxb diff` from a user's view: files, fatbins, folders, exit codes, and JSON.
+// Tests `ptxb diff` from a user's point of view. Compares files, fatbins and folders, and checks exit codes
+// and JSON.
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Tests `ptxb isa` from a user's view: rows by their names, and by their properties.
+// Tests `ptxb isa` from a user's point of view: it finds rows by name and by property.
 #include <nlohmann/json.hpp>
 
 #include "command_kit.h"

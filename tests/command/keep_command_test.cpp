@@ -1,5 +1,5 @@
-// Tests `--keep DIR`: every stage of a kernel in one folder, and warnings about registers and about defects
-// of ptxas.
+// Tests `--keep DIR`, which stores every stage of a kernel in one folder. Also tests warnings about registers
+// and about defects of ptxas.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -93,7 +93,8 @@ TEST_CASE(
 TEST_CASE("a defect of the ptxas in use is reported where the kernel has its instruction") {
   if (!has_ptxas()) return;
   const Folder folder;
-  // The script reports a version that is not its own. The reported version must count.
+  // The script runs the installed ptxas, but reports another version. Defects must be reported according to
+  // that version.
   const std::string ptxas = folder.script("ptxas", R"(case "$*" in
   *--version*) echo "Cuda compilation tools, release 13.0, V13.0.88"; echo "Build cuda_13.0.r13.0/compiler.1_0" ;;
   *) exec ptxas "$@" ;;

@@ -16,7 +16,7 @@ Ran run_case(const std::string& name, const std::string& more = "") {
 
 }  // namespace
 
-// The tests below run these with --no-skip.
+// The tests below run these skipped tests with --no-skip.
 TEST_CASE("inner: passes" * doctest::skip()) { CHECK(number > 0); }
 TEST_CASE("inner: leaves out" * doctest::skip()) { ptxbuilder::test::skip("half of it"); }
 TEST_CASE("inner: leaves out and fails" * doctest::skip()) {

@@ -1,4 +1,5 @@
-// Tests `ptxb prove` from a user's view: proofs, as text and as JSON, and wrong words.
+// Tests `ptxb prove` from a user's point of view. Checks proofs, as text and as JSON, and the errors for
+// wrong words.
 #include <nlohmann/json.hpp>
 
 #include "command_kit.h"

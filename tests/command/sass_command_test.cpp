@@ -1,4 +1,5 @@
-// Tests machine code from a user's view: `ptxb emit --sass`, `ptxb diff` of cubins, and `ptxb annotate`.
+// Tests the commands that show machine code, from a user's point of view: `ptxb emit --sass`, `ptxb diff`
+// with cubins, and `ptxb annotate`.
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>

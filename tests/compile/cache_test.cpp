@@ -289,7 +289,7 @@ TEST_CASE("the limit holds over stores of many Caches, which do not each read th
   Cache({folder.path(), 100000}).store(key_of(3), entry_of(3));  // a different limit
   CHECK_FALSE(fs::exists(left));
 
-  // After somebody has damaged the count, the next store reads the directory, and later ones do not.
+  // After the count has been damaged, the next store reads the directory, and later stores do not.
   write(folder.path() + "/.lock", std::string(24, 'x'));
   for (const bool is_kept : {false, true}) {
     write(left, "x");
@@ -387,7 +387,7 @@ TEST_CASE("the default directory follows XDG_CACHE_HOME, then HOME") {
 
 TEST_CASE("processes and threads share one cache") {
   // 8 processes with 4 threads each store and load the same 12 keys, and also keys of their own. Some entries
-  // are damaged all the time. The cache is so small that entries may be evicted at any time. No load may
+  // are damaged again and again. The cache is so small that entries may be evicted at any time. No load may
   // return content that was not stored.
   Folder folder;
   constexpr int processes = 8, threads = 4, rounds = 40, shared_keys = 12;

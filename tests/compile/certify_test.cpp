@@ -1,4 +1,4 @@
-// Tests a user's own rows: declared in one line, called with types, and certified by ptxas.
+// Tests rows that a user declares in one line, calls with types, and certifies with ptxas.
 #include "ptxbuilder/compile/certify.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Compares whole texts with files: the PTX of every kernel family, and the table of instructions.
-// `library_tests golden_test --bless` rewrites the files, so that a diff shows the change.
+// Compares the PTX of every kernel family, and the table of instructions, with stored files. `library_tests
+// golden_test --bless` rewrites the files, so that a diff shows the change.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

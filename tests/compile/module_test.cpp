@@ -429,7 +429,7 @@ TEST_CASE("inline asm of every .version assembles without a given version") {
   if (!compiler.ptxas()) return skip("no ptxas");
   constexpr size_t kOfEach = 6;
   std::map<int, std::vector<std::pair<std::string, std::string>>>
-      modules;  // mnemonics and modules by .version
+      modules;  // mnemonics and modules, indexed by .version
   isa::for_each_instruction([&](const isa::MadeRow& made, std::string_view) {
     const isa::Row row = made.row();
     std::vector<std::pair<std::string, std::string>>& of_version = modules[row.ptx_version];
@@ -509,8 +509,8 @@ TEST_CASE("modules and kernels compile side by side") {
 
 namespace {
 
-// The three kernels compute scaled[i] = a * x[i]; out[i] = x[i] + y[i] for i < n, through shared memory; and
-// nothing.
+// The first kernel computes scaled[i] = a * x[i]. The second computes out[i] = x[i] + y[i] for i < n, through
+// shared memory. The third does nothing.
 const std::string three_kernels = R"(
 @tile = internal addrspace(3) global [64 x float] undef, align 16
 define ptx_kernel void @scale(ptr %scaled, ptr addrspace(1) %x, float %a) #0 {
@@ -619,7 +619,7 @@ TEST_CASE("a module's PTX and sidecars are launched from their files") {
                                                 runtime::pointer(dx, DType::u8), runtime::scalar(1u)});
                  }),
                  "it takes a scalar of f32, but one of u32 was given"));
-  // A kernel must be named if there are several.
+  // If there are several kernels, the caller must name one.
   CHECK(contains(error_of([&] { runtime::LoadedKernel::from_file(*device, image); }),
                  "m.json: cannot be read; " + image + " has sidecars for the kernels add, nothing, scale"));
   CHECK(

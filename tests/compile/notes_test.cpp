@@ -278,7 +278,7 @@ TEST_CASE("statistics are read for each function") {
       ptx);
   CHECK(notes.functions[0].shared_bytes == 60000);
 
-  // The log is about a kernel that calls a function, and another kernel.
+  // The log is about two kernels. The first kernel calls a function.
   notes = parse_notes(R"(ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'k' for 'sm_90a'
 ptxas info    : Function properties for k
@@ -379,7 +379,7 @@ TEST_CASE("a message without a line points to the first instruction that may cau
   CHECK(note.ptx_line == 16);
   CHECK(note.opcode == "wgmma.mma_async");
 
-  // No line is invented if a function has no such instruction.
+  // The note has no line if the function has no such instruction.
   note = only_note("ptxas info    : (C7510) " +
                    serialized("wgmma pipeline crossing function boundary at a function "
                               "call in the function 'helper'\n"));

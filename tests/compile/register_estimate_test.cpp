@@ -1,6 +1,6 @@
-// Compares the estimate of registers before ptxas runs with ptxas's numbers for the kernels here. The numbers
-// are in compile/registers.txt, which `unit_tests register_estimate_test --bless` writes in a minute. For a
-// few kernels, ptxas runs each time.
+// Compares the register counts that are estimated before ptxas runs to the counts that ptxas reports, for the
+// kernels in this repository. The counts are in compile/registers.txt, which `unit_tests
+// register_estimate_test --bless` writes in about a minute. For a few kernels, ptxas runs each time.
 #include "ptxbuilder/analysis/register_estimate.h"
 
 #include <doctest/doctest.h>
@@ -50,7 +50,8 @@ std::string kernel(const std::string& declarations, const std::string& body) {
       declarations, body);
 }
 
-// The registers in the machine code, by the number that each role is granted, or 0 without roles.
+// The key is the number of registers that a role is granted, or 0 if the kernel has no roles. The value is
+// the highest number of live registers in the role's machine code.
 using Needs = std::map<int, int>;
 
 Needs needs_of(const std::string& ptx, const Ptxas& ptxas, const Nvdisasm& nvdisasm) {
@@ -71,7 +72,7 @@ Needs needs_of(const std::string& ptx, const Ptxas& ptxas, const Nvdisasm& nvdis
 std::vector<std::string> golden_kernels() {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder / "golden"))
-    // The sums of tcgen05 are not in registers, and nvdisasm's ranges are for Hopper here.
+    // The sums of tcgen05 are not in registers, and this test needs nvdisasm's life ranges for Hopper.
     if (entry.path().extension() == ".ptx" && entry.path().stem() != "blackwell_tile")
       names.push_back(entry.path().stem());
   std::sort(names.begin(), names.end());
@@ -230,7 +231,7 @@ TEST_CASE("a few kernels need today the registers of the table") {
       REQUIRE(row != std::string::npos);
       const std::string there = table.substr(row, table.find('\n', row) - row);
       const int known = std::stoi(there.substr(there.rfind(' ')));
-      // Another ptxas may use a few more registers.
+      // Another version of ptxas may use a few registers more or fewer.
       CHECK_MESSAGE(std::abs(needed - known) <= 16, there, ", now ", needed);
     }
 }

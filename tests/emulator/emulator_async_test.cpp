@@ -19,8 +19,8 @@ std::string changed(std::string text, const std::string& from, const std::string
   return text.replace(at, from.size(), to);
 }
 
-// Runs a kernel with one pointer and `ctas` CTAs, and returns what it has written. The buffer starts as
-// `out`.
+// Runs a kernel with one pointer and `ctas` CTAs, and returns the contents of the buffer after it. The buffer
+// starts as `out`.
 template <class T>
 std::vector<T> run(const std::string& text, uint32_t ctas, uint32_t threads, const std::vector<T>& out,
                    uint64_t seed) {

@@ -460,7 +460,8 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
        "ptx 8:38: this call of f has 2 arguments, but the function has 1"},
       {callee, "{ .param .b64 x; call f, (x); }",
        "ptx 8:23: this call of f: arguments 0 has 8 B, but the function's has 4 B"},
-      {"", "{ .param .b32 x; .param .b32 y; call (x), f, (y); }", ""},  // it says so when it is run
+      {"", "{ .param .b32 x; .param .b32 y; call (x), f, (y); }",
+       ""},  // the error appears when the call runs
       {".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);",
        "{ .param .b32 x; .param .b64 y; call (x), vprintf, (y); }",
        "ptx 8:43: this call of vprintf has 1 arguments, but the function has 2"},

@@ -1,5 +1,5 @@
 // Tests idioms for passing data between warps and CTAs, such as rings, locks, trees and signal pads. A
-// correct idiom must not be reported, and one with a wrong piece must be.
+// correct idiom must not be reported, and an idiom with a wrong piece must be reported.
 #include "plants_kit.h"
 
 namespace ptxbuilder::runtime::emulator_idioms_test {
@@ -64,7 +64,7 @@ std::string bulk_store(const std::string& to, const std::string& from) {
 }
 const std::string fill_and_fence = "st.shared.u32 [%r4], %r0;\nfence.proxy.async.shared::cta;\nbar.sync 0;\n";
 
-// Returns code that loads a word into %r11 again and again while a comparison with it is true.
+// Returns code that repeatedly loads a word into %r11 while a comparison with the word is true.
 std::string poll(const std::string& label, const std::string& load, const std::string& from,
                  const std::string& while_it_is) {
   return fmt::format("{0}: {1} %r11, [{2}];\nsetp.{3};\n@%p5 bra {0};\n", label, load, from,

@@ -14,7 +14,8 @@ namespace emulator = ptxbuilder::runtime::emulator;
 
 namespace {
 
-// Returns why the emulator does not execute some instruction of the kernel `row`, or "" if it executes all.
+// Returns the reason why the emulator does not execute an instruction of the kernel `row`, or "" if it
+// executes all instructions.
 std::string refusal(const std::string& text) {
   emulator::GlobalMemory memory;
   try {

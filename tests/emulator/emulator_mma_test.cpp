@@ -162,8 +162,8 @@ void exchange_pairs(Stored& stored) {
     }
 }
 
-// Returns the metadata register of each lane of a warp, for rows from `first` on. The layouts are CuTe's
-// ELayout_64x64, 64x32 and 64x16. Lanes that the selector does not choose hold garbage.
+// Returns the metadata register of each lane of a warp, for the rows starting at `first`. The layouts are
+// CuTe's ELayout_64x64, 64x32 and 64x16. Lanes that the selector does not choose hold garbage.
 std::vector<uint32_t> metadata(const Stored& a, size_t first, int bits, int selector) {
   std::vector<uint32_t> words(32, 0xdeadbeef);
   const size_t groups = a.groups[0].size();
@@ -408,7 +408,7 @@ TEST_CASE("emulator: metadata that no sparse matrix has is reported") {
   CHECK_ERROR(check(*device, half, 1, group_is(0b0001)),
               "with .sp::ordered_metadata, the two elements of a group must ascend");
   CHECK_ERROR(check(*device, tf32, 1, [](auto& e) { e[1] = 0; }), "for .tf32 it must be 0b0100 or 0b1110");
-  // The two elements may be stored in either order if the word is absent.
+  // Without "ordered_metadata", the two elements may be stored in either order.
   Form any_order = half;
   any_order.ordered = false;
   CHECK(check(*device, any_order, 1).empty());

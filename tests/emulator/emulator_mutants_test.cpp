@@ -1,5 +1,5 @@
-// Tests mutants of a correct kernel. Each must be reported with the right cause, and the kernel itself must
-// never be.
+// Tests mutants of a correct kernel. Each mutant must be reported with the right cause. The kernel itself
+// must never be reported.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

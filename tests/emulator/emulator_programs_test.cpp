@@ -88,7 +88,7 @@ class Operations {
   void add(std::string text, const char* kinds_of_it, Host host = {}) {
     all.push_back({std::move(text), kinds_of_it, std::move(host)});
   }
-  // Adds one template for each of the words, which replaces @.
+  // For each word, adds a template in which the word replaces @.
   void each(std::initializer_list<const char*> words, const std::string& text, const char* kinds_of_it) {
     for (const char* word : words) {
       std::string one = text;
@@ -653,7 +653,7 @@ std::string against_host(const Program& p, const std::vector<uint64_t>& values, 
 
 // Returns whether ptxas deviates from the PTX ISA, which the emulator follows. ptxas 13.0 saturates video
 // instructions differently, treats the maximum of a NaN and itself as a copy, uses only five bits of a
-// constant length in bfi.b32, and converts the least s32 to 255 with cvt.sat to u8.
+// constant length in bfi.b32, and converts INT32_MIN to 255 with cvt.sat to u8.
 bool is_left_to_ptxas(const Step& s) {
   const std::string_view text = s.text;
   if (text.starts_with("bfi.b32")) return std::stoi(s.text.substr(s.text.rfind(' ') + 1)) > 31;

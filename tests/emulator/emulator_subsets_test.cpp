@@ -275,7 +275,7 @@ SubsetProgram mesh(uint32_t axes, uint32_t collective) {
       [told](uint32_t subset) { return told == 0 || (told == 1 && subset == 1); }, 1u << axes, told + 1};
 }
 
-// One warp fills slots and another empties them, again and again.
+// One warp repeatedly fills slots, and another warp empties them.
 SubsetProgram ring(uint32_t slots, uint32_t words, bool is_emptied, bool is_filled) {
   std::string fill, empty;
   int number = 0;

@@ -52,7 +52,7 @@ TEST_CASE("a Blackwell tile without what it needs is reported") {
   CHECK_MESSAGE(what.find(" reaches lanes ") != std::string::npos, what);
   CHECK(fault("add.s32 \t%r417, %r126, 192;", "add.s32 %r417, %r126, 224;", &what) == Fault::out_of_bounds);
   CHECK_MESSAGE(what.find("which the CTA has not allocated") != std::string::npos, what);
-  // There was nothing to add to.
+  // The first product has nothing to add to.
   CHECK(fault("mov.pred \t%p22, 0;", "mov.pred %p22, -1;", &what) == Fault::uninitialised);
 }
 

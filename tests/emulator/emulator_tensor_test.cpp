@@ -346,7 +346,7 @@ TEST_CASE("emulator: im2col copies walk pixels within their corners, and read so
         const float right =
             inside ? in[static_cast<size_t>(((n * height + h) * width + w) * channels + 4 + c)] : 0.0f;
         wrong += got[static_cast<size_t>(4 * p + c)] != right;
-        wrong += stored[static_cast<size_t>(4 * p + c)] != right;  // 30 of the 40 pixels, in their order
+        wrong += stored[static_cast<size_t>(4 * p + c)] != right;  // 30 of the 40 pixels, in order
       }
     CHECK(wrong == 0);
   }

@@ -1,5 +1,5 @@
-// The lanes of a warp are independent: they exit separately, wait for each other, and converge where the
-// program requires it.
+// Tests that the lanes of a warp are independent. They exit separately, wait for each other, and converge
+// where the program requires it.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -448,8 +448,8 @@ TEST_CASE("lanes store and load anywhere, of every width, all of them or some") 
       CAPTURE(w.type);
       CAPTURE(lanes);
       Trial trial{anywhere(w.size, w.size + lanes % 7), lanes};
-      // Each lane stores, and loads from the same place, which no other lane overwrites. It then shows 16
-      // bytes.
+      // Each lane stores, and loads from the same place, which no other lane overwrites. It then stores the
+      // loaded registers, 16 bytes in all, as its result.
       const std::string loaded = w.size == 1   ? "ld.shared.u8 %r10, [%r3];"
                                  : w.size == 2 ? "ld.shared.u16 %r10, [%r3];"
                                  : w.words == 1

@@ -1,5 +1,5 @@
-// The truth table of sufficient and insufficient orders. Each correct program must pass on every schedule,
-// and each program without one piece must be reported on some schedule.
+// Tests a truth table of sufficient and insufficient orders. Each correct program must pass on every
+// schedule, and each program without one piece must be reported on some schedule.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -47,7 +47,7 @@ std::optional<Fault> outcome(const std::string& text, std::string* what, uint64_
 
 struct Leave {
   const char* out;      // the piece to remove
-  const char* instead;  // the text in its place
+  const char* instead;  // the replacement for the piece
   Fault fault;
 };
 

@@ -1,6 +1,6 @@
-// Tests contractions by name that become products. The forms of random contractions are computed on the host
-// as they specify, compared with the sum by letters, and checked against TMA's rules. Also tests which modes
-// fold, and which contractions are refused.
+// Tests contractions of named modes that become products. The forms of random contractions are executed on
+// the host, compared with direct sums over the letters, and checked against TMA's rules. Also tests which
+// modes fold, and which contractions are refused.
 #include "kernels/gemm/contraction_form.h"
 
 #include <doctest/doctest.h>
@@ -240,7 +240,7 @@ TEST_CASE("modes that do not fold are dimensions of a tensor map, in boxes where
   CHECK(long_modes.modes.m.size() == 2);
   CHECK(long_modes.modes.m_box == 0);
   CHECK(long_modes.modes.m[0].extent == 512);
-  // Both A and B are contiguous along 'k', and 'x' is at a different position in each.
+  // Both A and B are contiguous along 'k', and 'x' is at a different position in each of them.
   const ContractionForm depth = of("mxk,xnk->mn", {512, 16, 128}, {16, 512, 128}, {512, 512});
   CHECK(depth.copies.empty());
   CHECK(depth.modes.k.size() == 2);

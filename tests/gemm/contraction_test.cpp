@@ -1,5 +1,5 @@
-// Tests contractions by name: random ones against float64, which modes fold, which operands are copied, and
-// which calls are refused.
+// Tests contractions of named modes. Random contractions are compared with float64. Also tests which modes
+// fold, which operands are copied, and which calls are refused.
 //
 //   contraction_test [--device=emulator|cuda|auto] [--count=N] [--seed=S]
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Tests convolutions and their gradients: random ones against float64, mistakes that must be noticed, and
-// refused calls.
+// Tests convolutions and their gradients. Random convolutions are compared with float64. Also tests mistakes
+// that must be noticed, and refused calls.
 //
 //   convolution_test [--device=emulator|cuda|auto] [--convolutions=N] [--convolution_seed=S]
 #include <doctest/doctest.h>

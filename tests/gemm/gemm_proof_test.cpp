@@ -1,4 +1,4 @@
-// Proves the matrix product: in all of its forms, with its tuned tiles, and with stores by threads.
+// Proves the matrix product correct in all of its forms, with its tuned tiles, and with stores by threads.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ TEST_CASE("a matrix product is proved if threads store what TMA cannot") {
     const Proof proof = prove(kernel.record());
     CHECK_MESSAGE(proof, tile << ": " << text_of(proof));
     CHECK(proof.unproved.empty());
-    CHECK(elements_of(proof, "store: ") > 0);  // TMA stores columns; threads store without a tile
+    CHECK(elements_of(proof, "store: ") > 0);  // these are TMA's stores; threads store without a tile
   }
 }
 
@@ -163,8 +163,8 @@ TEST_CASE("gemm is proved in all of its forms") {
   CHECK(built > 80);
 }
 
-// An operand's rows and its depth may each be two modes of a box. A stage of windows consists of pixels.
-// Threads load and store rows that an index names.
+// The rows of an operand, and likewise its depth, may consist of two modes, which are loaded as a box. A
+// stage of windows consists of pixels. Threads load and store the rows that an index selects.
 TEST_CASE("products of boxes of two modes, of windows, and of rows by an index are proved") {
   const auto check = [](const char* tile, const std::function<void(kernels::GemmOperation&)>& set) {
     kernels::GemmOperation o;

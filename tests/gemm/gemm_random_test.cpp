@@ -1,6 +1,6 @@
-// Tests random matrix products of the gemm family, through Matmul. A seed determines the operation with
-// everything after the sum, the tile, sizes, placement and data. Each product runs twice on poisoned memory
-// between guards. It must produce the same bits, and is compared with float64.
+// Tests random matrix products of the gemm family, through Matmul. A seed determines the operation including
+// its epilogue, the tile, sizes, placement and data. Each product runs twice on poisoned memory between
+// guards. It must produce the same bits, and is compared with float64.
 //
 //   gemm_random_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX] [--compile]
 //
@@ -98,7 +98,7 @@ TEST_CASE("random products are right, reproducible and touch nothing else") {
     if (!(operation == now->operation)) throw Error("the test expected another operation");
     return std::make_unique<runtime::LoadedKernel>(load(*device, image->compiled, image->waivers));
   };
-  std::map<int, kernels::Matmul> matmuls;  // by number of multiprocessors
+  std::map<int, kernels::Matmul> matmuls;  // indexed by the number of multiprocessors
   for (int multiprocessors : {0, 1, 2, 5}) {
     options.multiprocessors = multiprocessors;
     matmuls.emplace(multiprocessors, kernels::Matmul(*device, options));

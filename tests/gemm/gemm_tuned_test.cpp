@@ -40,7 +40,7 @@ std::vector<std::string> choices_of(const TunedRow& row) {
 }  // namespace
 
 TEST_CASE("every tuned kernel compiles without a message from ptxas") {
-  std::vector<test::TunedRow> distinct;  // a kernel does not depend on sizes
+  std::vector<test::TunedRow> distinct;  // rows that differ only in sizes have the same kernel
   for (const test::TunedRow& row : test::tuned_rows()) {
     auto same = [&](const test::TunedRow& other) {
       return other.operation() == row.operation() && std::string(other.tile) == row.tile;

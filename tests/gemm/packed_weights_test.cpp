@@ -71,7 +71,7 @@ TEST_CASE("unpacking restores packed weights, for every form and size") {
     }
 }
 
-// A thread's values of wgmma's operand must be in groups of four consecutive words, in their order.
+// A thread's values of wgmma's operand must be in groups of four consecutive words, in order.
 TEST_CASE("each thread finds its weights in the places of wgmma's operand") {
   const RegisterLayout layout = wgmma_layout(kernels::kPackedColumns, kernels::kPackedDepth);
   for (const int bits : {4, 8})

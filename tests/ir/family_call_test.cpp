@@ -249,7 +249,8 @@ TEST_CASE("a bulk copy that keeps the least") {
   fence_proxy_async<Space::shared>();
   bar_warp_sync(kAllLanes);
   constexpr BulkReductionForm least = {CopyReduction::min, DType::u32};
-  cp_reduce_async_bulk<least>.when(laneid() == 0)(out, words, 128);  // `out` holds the greatest number before
+  cp_reduce_async_bulk<least>.when(laneid() == 0)(out, words,
+                                                  128);  // `out` initially holds the largest number
   cp_async_bulk_commit_group();
   cp_async_bulk_wait_group(0);
   check_equal(result_of(std::move(k), {x}, {DType::u32, {32, 1}, {}}), x.values, "least");

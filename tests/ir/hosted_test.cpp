@@ -41,7 +41,7 @@ void check_assembles(const std::string& ptx) {
   if (const Ptxas* ptxas = real_ptxas()) CHECK_FALSE(ptxas->assemble(ptx).cubin.empty());
 }
 
-// Stores a value of each thread with the front end's own IR.
+// Stores a value for each thread, using the front end's own IR.
 void store_for_thread(HostModule& host, llvm::Value* value) {
   llvm::Value* tid = emit(host.ir, isa::rows_def::tid_x, {})[0];
   host.ir.CreateStore(value, host.ir.CreateGEP(host.ir.getInt32Ty(), host.kernel->getArg(0), tid));

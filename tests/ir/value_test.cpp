@@ -16,7 +16,7 @@ void for_values(F f) {
   for_types<u16, s16, u32, s32, u64, s64, f16, bf16, f32, f64>(f);
 }
 
-// Returns integers with which no operator overflows the type. They are positive if the type is unsigned.
+// Returns integers for which no operator overflows the type. They are positive if the type is unsigned.
 Matrix numbers(DType type, double least, double greatest) {
   return random_matrix(type, {kThreads, 1},
                        is_integer(type) && !is_signed(type) ? std::max(least, 1.0) : least, greatest);

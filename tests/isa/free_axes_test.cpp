@@ -97,8 +97,8 @@ class Draws {
   std::mt19937_64 engine_;
 };
 
-// Returns whether ptxas accepts a key although the manual does not: eight numbers of 8 or 16 bits, which
-// sometimes crash ptxas, and L2 priorities with cache operators and volatile accesses.
+// Returns whether ptxas accepts a key that the manual does not allow. Such keys have eight numbers of 8 or 16
+// bits, which sometimes crash ptxas, or combine an L2 priority with a cache operator or a volatile access.
 bool is_left_out(std::string_view key) {
   const auto has = [&](std::string_view text) { return key.find(text) != std::string_view::npos; };
   if (key.starts_with("ld") || key.starts_with("st"))

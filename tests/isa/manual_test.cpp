@@ -1,5 +1,5 @@
-// Tests the forms of the manual: their notation, their rows by key, and the instructions of NVIDIA's headers,
-// which must be among them.
+// Tests the forms of the manual: their notation, finding their rows by key, and the instructions in NVIDIA's
+// headers, which the forms must contain.
 #include "ptxbuilder/isa/manual.h"
 
 #include <doctest/doctest.h>
@@ -98,7 +98,7 @@ TEST_CASE("every row of the manual is found by its key, once") {
         "std::array<f32, 2> d = instruction<\"ld.global.v2.f32\">(a);");
 }
 
-// These spellings occur in published kernels, with their order of words.
+// These spellings, with this order of words, occur in published kernels.
 TEST_CASE("spellings in use have rows") {
   std::string missing;
   for (const std::string_view key :

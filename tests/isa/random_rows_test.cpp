@@ -1,6 +1,6 @@
 // Tests random instructions with random operands, which may be legal or not. The library accepts or refuses
-// them as for its callers (isa/lower.h), and ptxas judges the text of those that it accepts. The notation of
-// the row determines whether a draw is legal, so that all three must agree.
+// them as it does for its callers (isa/lower.h), and ptxas checks the PTX of those that the library accepts.
+// The notation of the row determines whether a draw is legal, so that all three must agree.
 //
 //   unit_tests random_rows_test --draws=20000           makes 20,000 draws (default: 1,500)
 //   unit_tests random_rows_test --seed=42               repeats the draws of the seed in a failure message

@@ -1,8 +1,8 @@
 // Checks that ptxas assembles every instruction row at its floor (its lowest target and .version), and
-// refuses it below. The text is the row's own, so that a row with a wrong syntax, floor or operand class
-// fails here. For forms of the manual, the default is to test rows that together have every choice, at their
-// floors. `unit_tests rows_ptxas_test --every-row` tests all rows, as ask_all() describes, which takes a few
-// minutes.
+// refuses the row below its floor. The PTX is generated from the row, so that a row with a wrong syntax,
+// floor or operand class fails here. By default, a form of the manual is tested with rows that together
+// contain every choice, at their floors. `unit_tests rows_ptxas_test --every-row` tests all rows, as
+// ask_all() describes, and runs for a few minutes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -116,7 +116,8 @@ struct Questions {
     (row.targets.has(target.sm) ? taken : refused)
         .push_back({statement, &target, std::max(row.row().version_on(target.sm), target.ptx_version)});
   }
-  // Tests a row at its least target and .version, one .version below, and at the targets that `also` selects.
+  // Tests a row at its minimum target and .version, at the previous .version, and at the targets that `also`
+  // selects.
   void ask(const isa::MadeRow& row, const std::function<bool(const isa::Target&)>& also) {
     const isa::Target& least = row.targets.least();
     const auto statement = statement_of(row);
@@ -148,8 +149,8 @@ void ask_some(const isa::Form& form, Questions& questions) {
   });
 }
 
-// Tests all rows at all targets. If a form has more than 1,000 rows, each is tested at one other target. The
-// rows that together have every two choices of two axes are tested at all targets.
+// Tests all rows at all targets. If a form has more than 1,000 rows, each row is tested at only one other
+// target, and a set of rows that covers every pair of choices on any two axes is tested at all targets.
 void ask_all(const isa::Form& form, std::mt19937_64& random, Questions& questions) {
   const bool many = count_rows(form) > 1000;
   isa::for_each_row(form, [&](const isa::MadeRow& row) {

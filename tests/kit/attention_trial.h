@@ -31,7 +31,7 @@ struct Case {
   uint64_t data = 1;
   bool has_sinks = false;
   float dropout = 0;
-  // Q, K and V are e4m3. The vectors hold the scales of each, or are empty.
+  // Q, K and V are e4m3. The vectors hold the scales of each tensor, or are empty.
   bool e4m3 = false;
   std::vector<float> q_scale = {}, k_scale = {}, v_scale = {};
 
@@ -242,8 +242,8 @@ class Trial {
     std::vector<double> values, magnitudes, squares, errors;
     double error = 0, log_sum = -INFINITY;
   };
-  // Returns the share of the sums of magnitudes that the tensor core may lose. It keeps about 14 bits in sums
-  // of e4m3.
+  // Returns the share of the sums of magnitudes that the tensor core may lose. The tensor core retains about
+  // 14 bits in sums of e4m3.
   double lost_of_sums() const { return !c_.e4m3 ? 1e-5 : c_.p.promote > 0 ? 0x1p-12 : 0x1p-10; }
   static double scale_of(const std::vector<float>& scales, int64_t head) {
     if (scales.empty()) return 1;
@@ -289,9 +289,9 @@ class Trial {
       for (size_t column = 0; column < v.size(); ++column) {
         const double factor = more_.factor(sequence, h, i, key - first_key),
                      value = v[column] * scale_of(c_.v_scale, shared), term = weight / sum * value * factor;
-        // Small weights have an absolute rounding error of half the type's least number. For f16, this
-        // matters if the greatest weights were dropped or a sink is the greatest. For e4m3, weights are first
-        // multiplied by at least 2^4.
+        // Small weights have an absolute rounding error of half the type's smallest positive number. For f16,
+        // this error counts if the largest weights were dropped, or if a sink is the largest weight. For
+        // e4m3, weights are first multiplied by at least 2^4.
         const double least = c_.e4m3 ? 0x1p-14 : p.type == DType::f16 ? 0x1p-25 : 0;
         row.errors[column] += least / sum * std::abs(value) * factor;
         row.values[column] += term;
@@ -317,7 +317,7 @@ class Trial {
 inline AttentionTile small_tile(const AttentionOperation& o, const AttentionSize& size, int) {
   AttentionTile t = {.consumers = size.queries > 64 ? 2 : 1, .bn = 16};
   t.persistent = size.heads % 2 == 0;
-  if (t.persistent) t.bn = 64;  // the least value
+  if (t.persistent) t.bn = 64;  // the smallest value
   if (o.e4m3_products) {
     t.bn = o.value_depth % 64 == 0 && size.keys % 2 == 1 ? 32 : 64;
     t.cache_stages = size.queries % 2 == 0 ? 3 : 2;

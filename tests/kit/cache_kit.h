@@ -25,7 +25,7 @@ inline runtime::Device& cache_device() {
   return *device;
 }
 
-// `lengths` has an entry of at most p.keys for each batch. p.page is 0 for caches in one piece.
+// `lengths` has an entry of at most p.keys for each batch. p.page is 0 for contiguous caches.
 struct CacheCase {
   kernels::AttentionArguments p;
   std::vector<int64_t> lengths;

@@ -12,15 +12,15 @@
 
 namespace ptxbuilder::test {
 
-// Forwards everything to another device, and counts the measurements of kernels::fastest(). Contenders run
-// one by one, then in bursts over all sets of operands, and then in rounds.
+// Forwards everything to another device, and counts the measurements of kernels::fastest(). fastest() runs
+// the contenders one by one, then in bursts over all sets of operands, and then in rounds.
 class ClockedDevice final : public runtime::Device {
  public:
   explicit ClockedDevice(runtime::Device& device) : device_(device) {}
 
   size_t take = 1;  // number of the fastest contender, modulo the number of contenders
   size_t calls = 0, contenders = 0,
-         sets = 0;  // `calls` counts measurements; `contenders` and `sets` belong to the last one
+         sets = 0;  // `calls` counts measurements; `contenders` and `sets` belong to the last measurement
 
   runtime::DeviceProperties properties() const override {
     runtime::DeviceProperties properties = device_.properties();
@@ -94,8 +94,8 @@ class ClockedDevice final : public runtime::Device {
     size_t launches_;
   };
 
-  // Notes that a contender is timed. Returns whether its launches must really run: each contender's first
-  // launch, and the burst of the first contender, which uses all sets.
+  // Notes that a contender is timed. Returns true for launches that must really run, which are each
+  // contender's first launch and the first contender's burst over all sets.
   bool met(const runtime::Program* program, size_t launches) {
     timed_ = program;
     const bool is_known = std::ranges::find(contenders_, program) != contenders_.end();

@@ -163,7 +163,7 @@ struct ContractionTrial {
       if (x->type == DType::f32) x->type = DType::tf32;
     return p;
   }
-  // Returns what is wrong with D, or "". Memory between and around its elements must stay 7.
+  // Returns what is wrong with D, or "". The memory between and around D's elements must still be 7.
   std::string wrong(kernels::Contraction& contraction) {
     kernels::ContractionArguments p = arguments();
     runtime::Buffer workspace;

@@ -61,7 +61,7 @@ struct ConvolutionTrial {
     if (result == ConvolutionResult::y) p.activation = c.activation;
     return p;
   }
-  // Returns what the result's memory must hold after a call.
+  // Returns the contents that the result's memory must have after a call.
   std::vector<double> expected() const {
     const ContractionData& out = result == ConvolutionResult::y ? y : result == ConvolutionResult::x ? x : w;
     std::vector<double> all(out.values());
@@ -90,7 +90,7 @@ struct ConvolutionTrial {
       });
     return all;
   }
-  // Returns what the result's memory holds after a call.
+  // Returns the contents of the result's memory after a call.
   std::vector<double> found(kernels::Convolution& convolution, ConvolutionArguments p) {
     for (ContractionData* one : {&x, &w, &y}) one->to_device();
     runtime::Buffer workspace;

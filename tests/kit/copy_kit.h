@@ -1,4 +1,5 @@
-// Declares what the tests of copies share: their device, data, and copying from shared memory.
+// Declares helpers that the tests of copies share: a device, data, and a function that copies from shared
+// memory.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
-// Declares what the emulator's tests share: one kernel on one device, and host references.
+// Declares helpers that the emulator's tests share: a class that runs one kernel on one device, and host
+// references.
 #pragma once
 
 #include <cmath>
@@ -25,8 +26,8 @@ inline std::string test_file(const std::string& name) {
   return text.str();
 }
 
-// Returns the signature of the .entry `name` of a PTX text, or of its first .entry, with its requirements for
-// a launch. The PTX determines the parameters.
+// Returns the signature of the .entry `name` in PTX, or of the first .entry, with its requirements for a
+// launch. The PTX determines the parameters.
 inline Signature signature_of(const std::string& text, uint32_t threads, const std::string& name = {}) {
   ptx_text::Module module = ptx_text::parse(text);
   Signature s;

@@ -1,4 +1,4 @@
-// Returns what an action throws, for tests that check the text of an Error.
+// Catches the Error that an action throws, for tests that check the message.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -41,8 +41,8 @@ inline void for_each_choice(const isa::Form& form, const std::function<void(cons
   }
 }
 
-// Calls `visit` with rows that together cover every two choices of two axes. `random` chooses for the other
-// axes.
+// Calls `visit` with rows that together cover every pair of choices on any two axes. `random` chooses for the
+// other axes.
 inline void for_each_pair(const isa::Form& form, std::mt19937_64& random,
                           const std::function<void(const isa::MadeRow&)>& visit) {
   const auto axes = isa::axes_of(form);

@@ -49,12 +49,12 @@ class IdleDevice final : public runtime::Device {
   std::vector<double> time(int, int, const std::function<void()>&) override { return {}; }
 
   bool reads_ptx = true;
-  std::vector<void*> streams;  // streams of the first launches; null for the device's own
+  std::vector<void*> streams;  // streams of the first launches; null for the device's own stream
   std::atomic<int> loads = 0, encoded = 0, launches = 0, allocations = 0;
   std::atomic<void*> last_stream = nullptr;  // null for the device's own
   std::atomic<uint32_t> last_grid = 0;
   std::atomic<const runtime::Program*> last_program = nullptr;
-  std::function<void()> meanwhile;  // what another thread does during the next launch
+  std::function<void()> meanwhile;  // work of another thread, done during the next launch
 
  private:
   std::mutex mutex_;

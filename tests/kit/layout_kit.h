@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::test {
 
-// LAYOUT_SEED in the environment repeats a run.
+// To repeat a run, set the environment variable LAYOUT_SEED to its seed.
 inline uint32_t layout_seed() {
   static const uint32_t seed = [] {
     const char* given = std::getenv("LAYOUT_SEED");
@@ -34,8 +34,8 @@ class LayoutMaker {
   }
 
   enum Kind { compact, gaps, zeros, any };
-  // Returns a layout that is compact or has gaps, in a random order of modes. Some modes have stride 0, or
-  // strides are arbitrary.
+  // Returns a layout whose modes are in random order. `kind` determines whether it is compact, has gaps, has
+  // modes of stride 0, or has arbitrary strides.
   Layout layout(const IntTuple& shape, Kind kind) {
     std::vector<IntTuple> shapes = leaves(shape), strides(shapes.size());
     std::vector<size_t> order;

@@ -1,4 +1,4 @@
-// Returns what lint finds in PTX text.
+// Runs lint on PTX text, and returns the rules that have found something.
 #pragma once
 
 #include <fmt/format.h>

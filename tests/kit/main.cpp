@@ -66,8 +66,8 @@ std::string joined(const std::set<std::string>& words) {
   return text;
 }
 
-// Returns whether doctest has an option, which is given without dashes and value. doctest itself ignores
-// unknown options.
+// Returns whether doctest has an option. `name` is the option without its dashes and value. doctest itself
+// ignores unknown options.
 bool of_doctest(const std::string& name) {
   static const std::set<std::string> known = {"abort-after",
                                               "count",

@@ -46,7 +46,7 @@ struct RandomCase {
   int multiprocessors;  // 0 for all; if there are few, CTAs process several tiles
 };
 
-// Draws the operations after the sum, in every combination that the rules allow.
+// Draws the operations of the epilogue, in every combination that the rules allow.
 inline void draw_epilogue(Draw& draw, MatmulCase& c) {
   using kernels::Activation, kernels::ActivationUse;
   c.alpha = draw.of({1.0F, 0.5F, -2.0F});

@@ -22,8 +22,8 @@ struct MatmulCase {
   float alpha = 1, beta = 0;
   kernels::Activation activation = kernels::Activation::none;
   kernels::ActivationUse use = kernels::ActivationUse::value;
-  // Each field tells whether the case has an operand of product.def. A matrix has a field for its placement
-  // instead.
+  // Each of these fields states whether the case has an operand of product.def. For a matrix, the field
+  // specifies the matrix's placement instead.
 #define PTXBUILDER_VECTOR(name, ...) bool name = false;
 #define PTXBUILDER_MATRIX(name, ...) Lie name##_lie = {};
 #include "kernels/gemm/product.def"
@@ -402,7 +402,7 @@ class MatmulTrial {
     return factor;
   }
 
-  // Copies B with k innermost: a dot product reads contiguous numbers.
+  // Copies B with k innermost, so that a dot product reads contiguous numbers.
   void keep_columns_of_b() {
     const auto& [m, n, k, batches] = case_.size;
     for (int64_t batch = 0; batch < (operation_.grouped_k() ? 1 : batches); ++batch)
@@ -471,8 +471,8 @@ class MatmulTrial {
       work(j, y);
     }
   }
-  // Returns the least and the greatest number that may be stored for y, because rounding and clamping are
-  // monotonic.
+  // Returns the smallest and the largest number that may be stored for y. Rounding and clamping are
+  // monotonic, so these numbers are stored for the ends of y's interval.
   std::pair<double, double> bounds(const kernels::Approximate& y) const {
     const double factor = case_.d_scale ? double{case_.d_scale_is} : 1;
     return std::minmax({stored(factor * (y.value - y.lost)), stored(factor * (y.value + y.lost))});
@@ -551,10 +551,10 @@ class MatmulTrial {
   kernels::GemmOperation operation_;
   GuardedMatrix a_, b_, d_;
   std::optional<GuardedMatrix> packed_;
-  std::optional<GuardedMatrix> stored_;  // of a sparse A or B, the half that is stored
-  std::vector<int64_t> matrices_;        // with b_addresses, of B, by group
-  std::vector<float> columns_of_b_;      // by batch and column, unless B has k innermost
-  std::vector<GuardedMatrix> operands_;  // by ProductOperand
+  std::optional<GuardedMatrix> stored_;  // the stored half of a sparse A or B
+  std::vector<int64_t> matrices_;        // with b_addresses, the matrix of B for each group
+  std::vector<float> columns_of_b_;      // indexed by batch and column; empty if B has k innermost
+  std::vector<GuardedMatrix> operands_;  // indexed by ProductOperand
   runtime::Buffer workspace_;
 };
 

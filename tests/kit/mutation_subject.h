@@ -15,9 +15,9 @@ namespace ptxbuilder::test {
 // One configuration of a kernel, which is small enough for hundreds of runs.
 class Subject {
  public:
-  // Takes the kernel of a family.
+  // Uses the kernel of a family.
   Subject(const std::string& family, const std::map<std::string, int64_t>& fields);
-  // Takes a test's own kernel. `check` launches it, and returns "right" or what is wrong.
+  // Uses a test's own kernel. `check` launches it, and returns "right" or what is wrong.
   using Check = std::function<std::string(runtime::Device&, runtime::LoadedKernel&)>;
   Subject(std::string name, std::string text, Signature signature, Check check);
   ~Subject();

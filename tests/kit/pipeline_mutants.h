@@ -1,12 +1,13 @@
 // Mutants with typical errors of a kernel that loads with TMA, multiplies with wgmma and stores. Each test
-// adds its own.
+// adds further mutants.
 #pragma once
 
 #include "mutation_kit.h"
 
 namespace ptxbuilder::test {
 
-// Returns mutants that fail when barriers are made visible to the CTA. There are `sets` sets of barriers.
+// Returns mutants that omit a step that makes initialised barriers visible to the CTA. The kernel has `sets`
+// sets of barriers.
 inline std::vector<Mutant> publishing(int sets = 1) {
   return {
       {"no fence after the init",
@@ -20,7 +21,7 @@ inline std::vector<Mutant> publishing(int sets = 1) {
   };
 }
 
-// Returns mutants that fail at a barrier that copies complete, before the wait.
+// Returns mutants whose error is at a barrier on which copies complete, before the wait on this barrier.
 inline std::vector<Mutant> loading() {
   return {
       {"an mbarrier is not initialised", "mbarrier.init", 0, drop, {Fault::mbarrier_use}},
@@ -38,7 +39,8 @@ inline std::vector<Mutant> loading() {
   };
 }
 
-// Returns mutants that fail at tensor cores or in the epilogue, after the fences of `sets` sets of barriers.
+// Returns mutants whose error is in the tensor-core products or in the epilogue, after the fences of `sets`
+// sets of barriers.
 inline std::vector<Mutant> multiplying(int sets = 1) {
   return {
       {"no wgmma.fence", "wgmma.fence", 0, drop, {Fault::matrix_fence}},

@@ -18,7 +18,7 @@ inline constexpr Fault some = Fault(254);  // the kind of fault depends on the s
 
 struct Leave {
   std::string out;      // the piece to remove
-  std::string instead;  // the text in its place
+  std::string instead;  // the replacement for the piece
   Fault fault = Fault::race;
 };
 

@@ -1,4 +1,5 @@
-// Helpers that tests of proofs share: the record of a kernel by its name, and the text of a proof.
+// Helpers that tests of proofs share. They build the record of a kernel that is found by its name, and format
+// a proof as text.
 #pragma once
 
 #include "kernels/family/family.h"

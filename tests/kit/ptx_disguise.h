@@ -1,4 +1,4 @@
-// Makes PTX that does the same but looks different.
+// Creates PTX that has the same effect but looks different.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Declares what the tests of register tiles share: a kernel of 128 threads with some input buffers and an
-// output buffer, which runs on the device that --device names.
+// Declares helpers that the tests of register tiles share. They run a kernel of 128 threads, with some input
+// buffers and an output buffer, on the device that --device selects.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -41,7 +41,7 @@ inline double rounded(DType dtype, double value) {
   return read_element(bytes, dtype);
 }
 
-// --seed=N repeats the random numbers of an earlier run, which has printed its seed.
+// `--seed=N` repeats the random numbers of an earlier run. Each run prints its seed.
 inline const uint64_t& matrix_seed = option("seed", uint64_t{std::random_device()()});
 
 // Returns random numbers from `least` to `greatest` that the type represents.

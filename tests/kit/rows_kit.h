@@ -52,7 +52,7 @@ struct Statement {
   bool alone = false;
   bool of_a_pair = false;  // .cta_group::2, which may not be in a kernel with .cta_group::1
 
-  // Takes the statement from a module with one kernel that contains only this statement.
+  // Extracts the statement from a module with one kernel that contains only this statement.
   static std::shared_ptr<const Statement> of(std::string what, const std::string& module) {
     const size_t begin = module.find("{\n") + 2, end = module.rfind("\tret;\n}");
     std::string text = module.substr(begin, end - begin);
@@ -123,7 +123,8 @@ inline std::string named(const Entry& e, const std::string& text) {
                      isa::version_text(e.ptx_version), text);
 }
 
-// Returns the messages of ptxas about the entries from `begin` to `end`, by the line that each message names.
+// Returns the messages of ptxas about each entry from `begin` to `end`. The line that a message names
+// identifies the entry.
 inline std::vector<std::string> said_of_each(const std::string& messages, size_t begin, size_t end) {
   std::vector<std::string> said(end - begin);
   std::istringstream lines(messages);

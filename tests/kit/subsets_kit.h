@@ -33,7 +33,7 @@ inline bool with_both(uint32_t subset) { return (subset & 3) == 3; }
 
 class Subsets {
  public:
-  // Launches the program around a body, and throws what the emulator reports.
+  // Launches the program around a body, and throws the error that the emulator reports.
   using Run = std::function<void(const SubsetProgram&, const std::string& body, const EmulatorOptions&)>;
   explicit Subsets(Run run) : run_(std::move(run)) {}
 

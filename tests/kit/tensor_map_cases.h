@@ -66,7 +66,7 @@ inline const std::vector<TensorMapCase>& tensor_map_cases() {
       {"interleave 32 has swizzle 32",
        [](A& a) { interleave(a, Interleave::b32), a.recipe.swizzle = Swizzle::none; },
        [](A& a) { interleave(a, Interleave::b32); }, "interleave 32 needs swizzle 32, not none",
-       false},  // the manual's rule, which the driver 580 does not enforce
+       false},  // a rule of the manual that driver 580 does not enforce
       {"one element stride for each dimension", [](A& a) { a.recipe.element_strides = {1}; }, [](A&) {},
        "1 element strides were given for a box of rank 2", false},
       {"the tensor's rank is the box's",

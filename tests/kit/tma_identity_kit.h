@@ -1,5 +1,5 @@
-// Declares what the tests of tensor copies share: a kernel that copies a box, and a model of the expected
-// result.
+// Declares helpers that the tests of tensor copies share: a kernel that copies a box, and a model of the
+// expected result.
 #pragma once
 
 #include <fmt/format.h>

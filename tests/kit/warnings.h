@@ -25,7 +25,7 @@ class Warnings {
   Warnings(const Warnings&) = delete;
   Warnings& operator=(const Warnings&) = delete;
 
-  // Returns the lines so far.
+  // Returns the lines that have been collected.
   std::vector<std::string> lines() const {
     std::fflush(stderr);
     std::string text(static_cast<size_t>(::lseek(::fileno(file_), 0, SEEK_END)), '\0');

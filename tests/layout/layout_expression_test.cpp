@@ -150,7 +150,8 @@ TEST_CASE("exceeding a limit is an error, and reaching it is not") {
   CHECK_ERROR(eval("upcast(4:-9223372036854775807, 2)"), "one must divide the other");
 }
 
-// Each random text, and each random change of a valid text, must quickly result in a value or an Error.
+// Each random string, and each random change of a valid expression, must quickly result in a value or an
+// Error.
 TEST_CASE("every text is handled") {
   CAPTURE(layout_seed());
   LayoutMaker make(layout_seed());

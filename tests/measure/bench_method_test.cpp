@@ -56,7 +56,7 @@ double at(runtime::View memory, DType type, int64_t i) {
   return decode(type, bits);
 }
 
-// A contender that multiplies on the host as GemmProblem defines it, plus an error.
+// A contender that computes the product of a GemmProblem on the host, and adds an error.
 class Host final : public ContenderOf<GemmProblem> {
  public:
   explicit Host(std::string name, double error = 0) : name_(std::move(name)), error_(error) {}

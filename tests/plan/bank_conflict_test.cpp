@@ -76,8 +76,8 @@ TEST_CASE("accumulators stored transposed as f32: one word a thread, without con
   }
 }
 
-// A half-warp holds 4 rows of 32 bytes, and the swizzle exchanges chunks of 16 bytes. So two rows use the
-// same banks.
+// A half-warp holds 4 rows of 32 bytes, and the swizzle exchanges chunks of 16 bytes. Therefore, two rows use
+// the same banks.
 TEST_CASE("accumulators as f32: pairs in vectors of 8 bytes, 2-way except for the narrowest") {
   for (int n = 8; n <= 256; n += 8) {
     CAPTURE(n);

@@ -1,4 +1,5 @@
-// Tests matrix instructions as plans: their layouts of threads and values, and how they cover tiles.
+// Tests the plans of matrix instructions: the layouts of their threads and values, and the way in which the
+// instructions cover tiles.
 #include "ptxbuilder/plan/mma_atom.h"
 
 #include <map>

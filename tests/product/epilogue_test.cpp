@@ -191,8 +191,8 @@ TEST_CASE("pairs of columns become one, in a tile that extends beyond the output
   });
 }
 
-// Copies of a tile's panels may complete in any order. So each of two panels that share columns must have the
-// right elements.
+// Copies of a tile's panels may complete in any order. Therefore, each of two panels that share columns must
+// have the right elements.
 TEST_CASE("in a deferred store that repeats columns, each panel has its own") {
   const TileExtent tile = {64, 88};
   const Matrix x = random_matrix(DType::bf16, tile, -4, 4);

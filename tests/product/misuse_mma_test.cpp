@@ -163,7 +163,7 @@ TEST_CASE("tiles in panels") {
 
 namespace {
 
-// Computes D of `m` x 64 += A in registers with `layout`, times a tile of f16.
+// Computes D += A B, where D is `m` x 64, A is in registers with `layout`, and B is a tile of f16.
 template <class T>
 void multiply(int m, const RegisterLayout& layout, Where where) {
   Kernel k("k");

@@ -1,4 +1,4 @@
-"""Helpers for tests of shipped libraries and programs: names, symbols and their versions, compared with the sources."""
+"""Helpers for tests that compare the names, the symbols and the symbol versions of shipped libraries and programs with the sources."""
 
 import os
 import re

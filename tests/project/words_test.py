@@ -103,7 +103,7 @@ def strings(path):
 
 
 def is_fragment(text, lists):
-    """Returns whether a text begins without subject and verb, as far as its first words tell."""
+    """Returns whether a string begins without a subject and a verb, judging by its first words."""
     sentence = re.split(r"(?<=[.:;])(?:\s|$)", text.strip(), maxsplit=1)[0]
     if any(re.match(rf"{word}\b", sentence) for word in lists["always"]):
         return True

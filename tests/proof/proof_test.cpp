@@ -1,5 +1,5 @@
-// Tests the proofs of proof/proof.h: every kind of copy and product, and mutants that have one counterexample
-// each.
+// Tests the proofs of proof/proof.h with every kind of copy and product, and with mutants, each of which has
+// one counterexample.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -196,7 +196,7 @@ int most_words(const ThreadCopyRecord& write, int access) {
 // Tests each type, width and direction of the epilogue, and its cost.
 TEST_CASE("accumulators are proved to reach their elements") {
   // Each type combines its widths alternately with transpositions and heights, starting at a different point.
-  // So every width occurs with every type, every transposition and every height.
+  // Therefore, every width occurs with every type, every transposition and every height.
   int built = 0, first = 0;
   for (DType type : {DType::bf16, DType::f16, DType::f32, DType::s32}) {
     int turn = first++;
@@ -655,7 +655,8 @@ TEST_CASE("each mutant has its counterexample") {
   }
 }
 
-// The bulk copies move a line in panels, rows of a matrix, and a part of both for each CTA of a cluster.
+// One bulk copy loads a line that is stored in panels, and another loads rows of a matrix. In a cluster, each
+// CTA loads a part of both and multicasts it.
 TEST_CASE("bulk copies are proved as contiguous bytes") {
   const auto recorded = [](bool shares) {
     Kernel k("bulk");

@@ -1,5 +1,5 @@
-// Texts with which the fuzzer reached every known path of the parser: each is refused or makes the round
-// trip.
+// Tests inputs with which the fuzzer has reached every known path of the parser. Each input must be refused
+// or survive the round trip.
 #include <doctest/doctest.h>
 
 #include <filesystem>

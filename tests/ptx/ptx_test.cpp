@@ -1,4 +1,4 @@
-// Tests the PTX lexer, parser and printer: text is reproduced, and errors have positions.
+// Tests that the PTX lexer, parser and printer reproduce text, and that errors have positions.
 #include "ptxbuilder/ptx/ptx.h"
 
 #include <doctest/doctest.h>

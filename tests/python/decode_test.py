@@ -1,4 +1,5 @@
-"""Tests decode() with numpy arrays on the emulator: caches in one piece and in pages, compared with float64, and refused calls."""
+"""Tests decode() with numpy arrays on the emulator. Results for contiguous and paged caches are compared with float64. Also tests refused
+calls."""
 import kit
 
 kit.use("numpy", "ml_dtypes")

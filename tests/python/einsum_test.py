@@ -1,5 +1,5 @@
-"""Tests contractions by name against numpy.einsum, on the emulator: letters, strides and types, and refused calls. Also tests the gradients
-of PyTorch and JAX, if this Python has them."""
+"""Compares contractions of named modes with numpy.einsum, on the emulator: letters, strides and types. Also tests refused calls, and the
+gradients of PyTorch and JAX if this Python has them."""
 import importlib.util
 import itertools
 import os

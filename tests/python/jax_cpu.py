@@ -8,4 +8,4 @@ kit.use("jax", "numpy", "ml_dtypes")
 os.environ.update(kit.quick_xla())
 os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=2"
 os.environ["JAX_PLATFORMS"] = "cpu"
-gc.set_threshold(100_000)  # tracing creates many objects, and Python would search them for garbage all the time
+gc.set_threshold(100_000)  # tracing creates many objects, and Python would search them for garbage again and again

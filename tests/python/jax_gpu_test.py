@@ -97,7 +97,7 @@ check(jax.jit(jax.grad(lambda rows: pb.matmul(left, right, scale_a=rows, out_dty
 check(jax.vmap(lambda a, rows: pb.matmul(a, right, scale_a=rows, out_dtype="f32"))(jnp.stack([left, -left]), jnp.stack([rows, 2 * rows])),
       np.stack([wide(left) @ wide(right) * wide(rows)[:, None], -2 * wide(left) @ wide(right) * wide(rows)[:, None]]), 2**-8, "vmap")
 
-# Tests forward mode, and second derivatives, against jnp's functions in f32.
+# Compares forward-mode and second derivatives with those of jnp's functions in f32.
 moves = drawn(*left.shape), drawn(*right.shape)
 _, moved = jax.jit(lambda: jax.jvp(lambda a, b: pb.matmul(a, b, activation="silu"), (left, right), moves))()
 check(moved, jax.jvp(lambda a, b: jax.nn.silu(a @ b), *([x.astype(jnp.float32) for x in pair] for pair in ((left, right), moves)))[1], 2**-6, "jvp")
@@ -212,8 +212,8 @@ for word, group in (("int4", 128), ("uint4", 64), ("int8", 0)):
         for got, exactly in zip(back(grad), (wide(grad) @ exact, wide(grad).sum(0))):
             check(got, exactly, 2**-7, "gradients by packed weights", word, group)
 
-# Checks that an error of the device names the kernel, the call that noticed the error and its sizes, and tells how to learn more. The check
-# runs in a separate process.
+# Checks that a device error names the kernel and the call that noticed the error, with the call's sizes, and says how to learn more. The
+# check runs in a separate process.
 FAILING = """
 import os, sys, jax, jax.numpy as jnp, ptxbuilder as pb
 saxpy, x, a = pb.load(sys.argv[1] + "/saxpy", updates=["y"]), jnp.ones(4, jnp.float32), jnp.ones((512, 512), jnp.bfloat16)

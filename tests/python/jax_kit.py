@@ -1,4 +1,4 @@
-"""Holds what the tests of JAX share, on the CPU and on a GPU: random arrays, and comparison in float64."""
+"""Holds helpers that the tests of JAX on the CPU and on a GPU share: random arrays, and comparison in float64."""
 import jax
 import jax.numpy as jnp
 import kit

@@ -1,4 +1,4 @@
-"""Defines a kernel that neighbours_test.py compiles, in a file, because Triton reads its source."""
+"""Defines a kernel that neighbours_test.py compiles. The kernel needs its own file, because Triton reads its source."""
 import triton
 import triton.language as tl
 

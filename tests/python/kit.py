@@ -1,4 +1,4 @@
-"""Holds what the tests of the Python package share."""
+"""Holds helpers that the tests of the Python package share."""
 import contextlib
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Holds what the tests of packed weights share: random weights, and the numbers that they represent."""
+"""Holds helpers that the tests of packed weights share: random weights, and the numbers that they represent."""
 import numpy as np
 
 

@@ -1,4 +1,5 @@
-"""Defines float64 references for attention and products, with which all frameworks are compared, and the test cases for both."""
+"""Defines float64 references for attention and products, and the test cases for both. The results of all frameworks are compared with these
+references."""
 import functools
 import math
 
@@ -175,7 +176,7 @@ PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scal
 
 
 def drawn_product(case, random):
-    """Returns the tensors of a case by name, each as (float32 array, type), and the arguments."""
+    """Returns the tensors of a case as a dictionary from names to (float32 array, type), and the arguments."""
     a, b, kind, out, beside, words = case
     batch = np.broadcast_shapes(a[:-2], b[:-2])
     whole, addend = (*batch, a[-2], b[-1]), "bfloat16" if out.startswith("float8") else out
@@ -239,8 +240,8 @@ def grouped_gradients(a, b, ends, grad):
 
 
 def in_blocks(a, b, scale_a, scale_b):
-    """Returns a product of float64 arrays with a scale for each 128 values of k. A has scales for each row, and B for each column or for
-    each 128 columns."""
+    """Returns a product of float64 arrays with one scale for every 128 values of k. A has separate scales for each row, and B for each
+    column or for every 128 columns."""
     of_a = np.repeat(np.swapaxes(scale_a, -1, -2), 128, -1)[..., :a.shape[-1]]
     if scale_b.shape[-1] != b.shape[-1]:
         scale_b = np.repeat(np.swapaxes(scale_b, -1, -2), 128, -1)[..., :b.shape[-1]]
@@ -258,7 +259,7 @@ ACTIVATIONS = {
 
 
 def activations(lib):
-    """Returns the activations by name, each as a function of x alone."""
+    """Returns a dictionary from the names of the activations to functions of x, which use `lib`."""
     return {name: functools.partial(function, lib) for name, function in ACTIVATIONS.items()}
 
 
@@ -295,7 +296,7 @@ def with_operands(tensors, alpha=1.0, beta=1.0):
 
 
 def product(tensors, activation=None, gate=False, alpha=1.0, beta=1.0, out_dtype=None, precise=False):
-    """Returns D before its scale, and its tolerance before rounding, from float64 arrays by name."""
+    """Returns D before its scale, and its tolerance before rounding, from a dictionary of float64 arrays."""
     t = tensors
     x, factor = with_operands(t, alpha, beta)
     lost = abs(factor) * (abs(t["a"]) @ abs(t["b"])) * 2**-10 + 1e-5 * (1 + abs(x))  # sums of 8-bit floats have about 14 bits
@@ -309,7 +310,7 @@ def product(tensors, activation=None, gate=False, alpha=1.0, beta=1.0, out_dtype
     return _activated(activation, x), _lost(activation, x, lost)
 
 
-# Each type has the number of bits of the fraction, the least exponent, and the greatest number.
+# The values are the number of bits in the fraction, the smallest exponent, and the largest number.
 _TYPES = {"float8_e4m3fn": (3, -6, 448), "float8_e5m2": (2, -14, 57344), "float16": (10, -14, 65504), "bfloat16": (7, -126, np.inf),
           "float32": (23, -126, np.inf)}
 

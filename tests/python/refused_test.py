@@ -38,7 +38,7 @@ def launch(x, y):
     return saxpy(x=x, y=y, alpha=2.0, count=100, device="emulator")
 
 
-# A call for each operand of each operation, by the operand's name in errors.
+# A call for each operand of each operation, indexed by the operand's name in errors.
 PLACES = {
     "A": lambda make: lambda: product(make(a), b), "B": lambda make: lambda: product(a, make(b)),
     "C": lambda make: lambda: product(a, b, c=make(c)), "bias": lambda make: lambda: product(a, b, bias=make(c[0])),

@@ -474,7 +474,8 @@ jobs = [dict(code=PRELUDE + "torch.cuda._sleep(500_000_000); [pb.matmul(a, a) fo
         dict(code=PRELUDE + CHECK + "import os; p = os.fork()\nif p == 0:\n try: pb.matmul(a, a)\n except Exception as e: print(e)\n "
              "os._exit(0)\n"
              "os.waitpid(p, 0)"),
-        # Checks that an error of the device names the kernel, the call that noticed the error and its sizes, and tells how to learn more.
+        # Checks that a device error names the kernel and the call that noticed the error, with the call's sizes, and says how to learn
+        # more.
         dict(code=PRELUDE + "pb.softmax(a)\ntry: a[torch.tensor([600], device='cuda')]; torch.cuda.synchronize()\n"
              "except Exception: pass\nfor _ in range(3):\n try: pb.softmax(a)\n except Exception as e: print(e, flush=True)\n"
              "import os; os._exit(0)",

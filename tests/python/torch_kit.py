@@ -1,5 +1,5 @@
-"""Holds what the tests of PyTorch share, on the CPU with the emulator and on a GPU: comparisons in float64, and products with all of their
-operands. A test that imports it runs with a Python whose PyTorch is new enough, or is skipped."""
+"""Holds helpers that the tests of PyTorch share, on the CPU with the emulator and on a GPU: comparisons in float64, and products with all
+of their operands. A test that imports it runs with a Python whose PyTorch is new enough, or is skipped."""
 import sys
 
 import kit
@@ -38,7 +38,7 @@ def with_tensors(words, place):
 
 
 def check_attention_gradients(attend, place, cases=reference.DIFFERENTIABLE):
-    """Compares the gradients of attention with float64, called directly and compiled."""
+    """Calls attention directly and compiled, and compares its gradients with those in float64."""
     for case in cases:
         operands = [torch.from_numpy(random.standard_normal(shape)).to(place, torch.bfloat16) for shape in reference.shapes(case)]
         for way, has_lse in ((attend, False), (torch.compile(attend, fullgraph=True, backend="aot_eager"), True)):
@@ -58,7 +58,7 @@ def by_compiler(product, backend="aot_eager"):
 
 
 def check_beside(ways, cases, place):
-    """Tests the products in `cases`. The first way is eager, and is also tested with a given D."""
+    """Tests the products in `cases`. The first of `ways` is the eager call, which is also tested with a preallocated D (`out=`)."""
     for case in cases:
         tensors, words = tensors_of(case, place)
         exact = {name: wide(x) for name, x in tensors.items()}
@@ -87,7 +87,8 @@ def exactly(a, b, activation=None, gate=False, slope_of=None, beta=1.0, out_dtyp
 
 
 def check_gradients_beside(ways, cases, place):
-    """Compares the gradient of every tensor except an amax with PyTorch's own in float64, if A, B and D have more than 8 bits."""
+    """For cases in which A, B and D have more than 8 bits, compares the gradients of all tensors with those that PyTorch computes in
+    float64. A product with an amax must be refused, because it has no gradients."""
     for case in cases:
         if "8" in case[2] + case[3] or 0 in case[0]:
             continue

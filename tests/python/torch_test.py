@@ -57,7 +57,7 @@ result = product(a, b, out=out[:, 3:83])
 check(out[:, 3:83], a.double() @ b.double(), 2**-8)
 kit.check((out[:, :3] == 7).all() and (out[:, 83:] == 7).all())
 
-# Compares gradients with PyTorch's own in f32: called directly, through the operation, and compiled.
+# Calls products directly, through the operation, and compiled, and compares their gradients with PyTorch's own in f32.
 operands = [drawn(24, 72), drawn(72, 40), drawn(40), drawn(24, 40)]
 for x in operands:
     x.requires_grad_()

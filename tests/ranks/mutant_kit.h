@@ -45,8 +45,8 @@ struct PtxMutant {
   bool once = false;
 };
 
-// Returns the emulator's report about a mutant, a race or a deadlock, from the first of two dozen schedules
-// that has one. `run` makes the calls with a seed and options.
+// Runs a mutant on up to two dozen schedules, and returns the emulator's first report of a race or a
+// deadlock. `run` makes the calls with a seed and options.
 inline std::string report_of(const PtxMutant& m, const std::string& right,
                              const std::function<void(uint64_t seed, const LoadOptions&)>& run) {
   const std::string text = std::regex_replace(

@@ -71,8 +71,8 @@ class NormRun {
     if (case_.has_weight) p.weight = kernels::RowOperand{case_.type, {case_.columns}, weights_[r]};
     return p;
   }
-  // Returns the greatest error of rank 0's results, relative to the bound of rounding. The reference norm
-  // uses the sum as it was rounded.
+  // Returns the largest error of rank 0's results, relative to the bound of the rounding error. The reference
+  // norm uses the sum as it was rounded.
   double worst() const {
     const std::vector<double> y = values_of(ys_[0]), sum = values_of(sums_[0]);
     const double rounding = 2 * unit_roundoff(case_.type);

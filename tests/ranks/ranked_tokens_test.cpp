@@ -37,7 +37,7 @@ std::string ptx_of_both(TokenForm first, int ranks) {
          other.substr(other.find(header_end) + header_end.size());
 }
 
-// Runs both forms twice, each time with other rows, with the same exchange memory.
+// Runs both forms twice with the same exchange memory, each time with different rows.
 void exchange_often(const TokensCase& c, uint64_t seed) {
   auto devices = ranked_devices("emulator", c.ranks, of_seed(seed));
   AllTokens tokens = tokens_of(devices);

@@ -103,7 +103,7 @@ class RankedRun {
   };
   Wanted wanted(int rank, int64_t row, int64_t column) const {
     const double rounding = 2 * unit_roundoff(case_.d_type);
-    // Tensor cores keep about 14 bits in sums of 8-bit numbers.
+    // Tensor cores retain about 14 bits in sums of 8-bit numbers.
     const double lost = size_of(case_.type) == 1 ? 0x1p-12 : 0;
     double of_sums = 1e-5 * static_cast<double>(case_.k * case_.ranks);
     const auto dot = [&](int of_rank, int64_t of_a, int of_b) {
@@ -137,8 +137,8 @@ class RankedRun {
     w.room += of_sums;
     return w;
   }
-  // Returns the greatest error, relative to the bound of rounding. It checks `samples` elements of each rank,
-  // or all elements if `samples` is 0.
+  // Returns the largest error, relative to the bound of the rounding error. Checks `samples` elements of each
+  // rank, or all elements if `samples` is 0.
   double worst(int64_t samples = 0) {
     double most = 0;
     for (int r = 0; r < case_.ranks; ++r) {
@@ -174,7 +174,7 @@ class RankedRun {
   }
 
  private:
-  static constexpr int kNumbers = 257;  // the numbers are from -1 to 1, and draw() returns indices of them
+  static constexpr int kNumbers = 257;  // the numbers are from -1 to 1, and draw() returns their indices
 
   static float scale(int rank) { return 0.5F + static_cast<float>(rank); }
   std::vector<uint16_t> draw(int64_t count) {

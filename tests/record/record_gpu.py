@@ -157,7 +157,7 @@ def main():
             if name != "torch":
                 trial.record(name, [sys.executable, f"{work}/{name}_program.py"], kernel, most=2, env=environment)
                 continue
-            # PyTorch ships its own kernels as cubins for most GPUs. The recording then tells the user what to do.
+            # PyTorch ships its own kernels as cubins for most GPUs. The recorder must then tell the user what to do.
             code, words = run([ptxb, "record", "-o", f"{work}/torch", "--", sys.executable, f"{work}/{name}_program.py"], env=environment)
             is_told = "and no PTX" in words or "launches are in" in words
             trial.say(name, code == 0 and "999000" in words and is_told, re.sub(r"\s+", " ", words)[-800:])

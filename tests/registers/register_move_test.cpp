@@ -1,5 +1,5 @@
 // Tests moves of register tiles: between layouts, to and from shared and global memory, between lanes and
-// warps, and to the operands of matrix products. Each element must arrive in its place, for every type,
+// warps, and to the operands of matrix products. Each element must arrive at its place, for every type,
 // swizzle and layout.
 //
 //   register_move_test [--device=emulator|cuda|auto]
@@ -85,8 +85,8 @@ namespace {
 
 using Step = LaneExchange::Step;
 
-// Returns the registers of a warp after an exchange, by lane. An element is one byte with its number, or 2 or
-// 4 equal bytes.
+// Returns the registers of each lane of a warp after an exchange. An element is one byte that holds the
+// element's number, or 2 or 4 equal bytes.
 std::vector<std::vector<uint32_t>> exchanged(const LaneExchange& exchange,
                                              const std::vector<std::vector<uint32_t>>& own) {
   std::vector<std::vector<uint32_t>> made(32, std::vector<uint32_t>(exchange.steps.size()));
@@ -283,7 +283,7 @@ TEST_CASE("casts within warps take shuffles, and neither shared memory nor a bar
     CHECK(count(text, "shfl.sync") == e.shuffles);
     CHECK(count(text, "bar.sync") + count(text, "st.shared") + count(text, "barrier.sync") == 0);
   }
-  // These moves take too many registers, or cross warps.
+  // These moves need too many registers, or cross warps.
   for (const std::string& text :
        {ptx(DType::bf16, wgmma_upcast_4x(64, 64), w64), ptx(DType::bf16, strided({64, 64}, 8), w64)}) {
     CAPTURE(text);

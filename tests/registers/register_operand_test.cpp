@@ -1,5 +1,5 @@
 // Tests the operands of expressions with register tiles: one value for each row or column, a Var, bits,
-// elements and registers that a thread computed itself, and parts of sums; the results are compared with
+// elements and registers that a thread computed itself, and parts of sums. The results are compared with
 // float64, on fresh random numbers.
 //
 //   register_operand_test [--device=emulator|cuda|auto]

@@ -11,11 +11,11 @@ constexpr TileExtent kExtent = {64, 32};
 
 std::vector<RegisterLayout> layouts() {
   return {wgmma_layout(64, 32), wgmma_8bit(32), wgmma_32bit(32), strided(kExtent, 4), strided(kExtent, 1),
-          // In this layout, columns come first: a thread has half a column, in steps of two.
+          // In this layout, each thread holds every second element of one half of a column.
           RegisterLayout(kExtent, make_layout({{2, 32, 2}, 16}, {{32, 1, 1024}, 64}), "columns")};
 }
 
-// Evaluates many expressions of x and y in one kernel, and stores the results one after another.
+// An expression of x and y, which the tests evaluate on the device and on the host.
 template <class T>
 struct Expression {
   std::string text;
@@ -23,6 +23,7 @@ struct Expression {
   std::function<double(double, double)> host;
 };
 
+// Evaluates many expressions of x and y in one kernel, and stores the results one after another.
 template <class T, class Out = T>
 std::vector<double> evaluate(
     const RegisterLayout& layout, const Matrix& x, const Matrix& y, int count,
@@ -193,7 +194,8 @@ TEST_CASE("functions of 16-bit types round once") {
         evaluate<T>(wgmma_layout(64, 32), x, x, 1, [](int, const auto& a, const auto&) { return exp(a); });
     std::vector<double> expected;
     for (double v : x.values) expected.push_back(rounded(T::dtype, std::exp(v)));
-    // The tolerance is one unit, for results where f32's error crosses a tie.
+    // The tolerance is one unit in the last place, because the error of the f32 result can move it across a
+    // tie.
     check_equal(got, expected, std::string(name(T::dtype)), T::dtype == DType::f16 ? 0x1p-10 : 0x1p-7);
   });
 }
@@ -273,8 +275,8 @@ TEST_CASE("conversions that clamp, and integers of many bits") {
 }
 
 TEST_CASE("integers become bf16 by one rounding") {
-  // The number is just above the middle of two bf16. An intermediate f32 would round it to the middle, and
-  // then down.
+  // The number is just above the midpoint of two adjacent bf16 values. If it were first rounded to f32, it
+  // would become the midpoint, which would then be rounded down.
   Matrix x{DType::s32, kExtent, std::vector<double>(2048, 0x1p30 + 0x1p22 + 1)},
       y{DType::u32, kExtent, std::vector<double>(2048, 0x1p31 + 0x1p23 + 1)};
   auto to_bf16 = [](int, const auto& a, const auto&) { return astype<bf16>(a); };

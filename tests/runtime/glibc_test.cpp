@@ -74,7 +74,7 @@ int counted(void* address, dl_find_object* found) {
   return glibcs(address, found);
 }
 
-// Checks that both implementations return the same for an address.
+// Checks that both implementations return the same result for an address.
 void check_same(void* address) {
   dl_find_object by_glibc = {}, searched = {};
   ptxbuilder_glibc_find_object = glibcs;
@@ -113,7 +113,7 @@ int main() {
   std::set<uint32_t> drawn;
   std::random_device by_name("arc4random"), by_default;
   for (int i = 0; i < 1000; ++i) drawn.insert(by_name()), drawn.insert(by_default());
-  CHECK(drawn.size() > 1990);  // a number occurs twice in one run of a thousand
+  CHECK(drawn.size() > 1990);  // in about one run in two thousand, a number is drawn twice
   Dl_info info;
   CHECK(dladdr(reinterpret_cast<void*>(&arc4random), &info) != 0 && info.dli_fname &&
         std::string(info.dli_fname).find("libc.so") == std::string::npos);

@@ -1,4 +1,4 @@
-// Tests rules of a launch: their values, and the errors of texts that are not rules.
+// Tests rules of a launch: their values, and the errors for strings that are not rules.
 #include "ptxbuilder/launch_rule.h"
 
 #include <doctest/doctest.h>

@@ -25,7 +25,7 @@ constexpr uint64_t kStart = 7'000'123;  // start of the kernel, in shared time
 
 constexpr uint32_t kRole = 0, kWait = 1, kInner = 2, kValue = 3;
 
-// The sites of a kernel, by number. Records with one to three times must yield the same regions.
+// The numbers of a kernel's sites. Records with one to three times must yield the same regions.
 enum Site : uint32_t {
   role_begins = 1,
   wait_begins,

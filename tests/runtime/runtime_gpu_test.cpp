@@ -316,7 +316,7 @@ TEST_CASE("PTX and cubins that are not good") {
   CHECK_ERROR(LoadedKernel(device, cubin, fewer), "the image takes more than the sidecar's 3 parameters");
   CHECK_ERROR(LoadedKernel(device, cubin, wider),
               "parameter 3 'n' is 4 B in the image, but 8 B in the sidecar");
-  check_add(device, cubin);  // none of that has harmed the device
+  check_add(device, cubin);  // the device must still work after that
 }
 
 TEST_CASE("time measures on the device") {

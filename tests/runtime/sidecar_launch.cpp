@@ -1,5 +1,5 @@
-// sidecar_launch FOLDER launches FOLDER/saxpy.cubin with its sidecar and only the runtime. This program links
-// no LLVM, and takes everything about the kernel from its files.
+// sidecar_launch FOLDER launches FOLDER/saxpy.cubin, using only the cubin's sidecar and the runtime library.
+// This program is not linked with LLVM, and reads everything about the kernel from these two files.
 #include <cmath>
 #include <cstdio>
 

@@ -1,5 +1,5 @@
 // Tests `ptxb sim --explore` without its command line: all schedules of small programs, the relevant
-// schedules of a large one, and faults that name the schedule that reproduces them.
+// schedules of a large program, and reports of faults, which name the schedule that reproduces the fault.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

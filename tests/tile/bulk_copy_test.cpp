@@ -1,5 +1,5 @@
-// Tests copies of contiguous elements: shared by CTAs, under conditions, with hints, reducing, and between
-// CTAs.
+// Tests copies of contiguous elements: copies that CTAs share, conditional copies, copies with hints,
+// reductions, and copies between CTAs.
 //
 //   bulk_copy_test [--device=emulator|cuda|auto]
 #include <fmt/format.h>
@@ -57,7 +57,7 @@ TEST_CASE("CTAs share a bulk copy along any axes, with any hint") {
         cp_async_bulk_commit_group();
       });
       wait_stores(0);
-      sync_cluster();  // shared memory must exist as long as other CTAs copy into it
+      sync_cluster();  // shared memory must exist while other CTAs copy into it
       runtime::Buffer a = runtime::Buffer::of(*running.device, data), b(*running.device, 16 * kElements);
       b.fill(0xff);
       std::string ptx = launch(running, std::move(k), {2, 2, 2},
@@ -118,8 +118,8 @@ struct RowsCase {
   uint32_t count, column;
 };
 
-// Copies rows `from[i] + shift` of `in` to rows `to[i]` of `out`, in columns from `column` on. `from` is in
-// shared memory.
+// Copies rows `from[i] + shift` of `in` to rows `to[i]` of `out`, in the columns starting at `column`. `from`
+// is in shared memory.
 Kernel moved_rows(const RowsCase& c, uint32_t shift, bool adds) {
   Kernel k("moved_rows");
   auto [in, out, from, to] =
@@ -228,7 +228,7 @@ TEST_CASE("misuse of rows by an index is named, and its twin is accepted") {
 
 namespace {
 
-// Adds 8 rows from A to D, from element 16 of D on.
+// Adds 8 rows of A to D, starting at element 16 of D.
 Kernel joining(CopyReduction reduction, DType type, std::optional<Eviction> hint) {
   Kernel k("joining");
   auto [A, D] = k.params<gptr<u32>, gptr<u32>>("A", "D");

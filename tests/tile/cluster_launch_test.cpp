@@ -1,5 +1,5 @@
-// Tests steps with cluster launch control. No device here runs it, nor does the emulator, so the test uses
-// ptxas and the order of the instructions.
+// Tests steps with cluster launch control. Neither Hopper nor the emulator supports it, so the test checks
+// that ptxas accepts the PTX, and checks the order of the instructions.
 #include "library_kit.h"
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/tile/scheduler.h"

@@ -42,7 +42,7 @@ struct Matrix {
   }
 };
 
-// Launches a kernel on several schedules, and poisons the output before each.
+// Launches a kernel on several schedules, and poisons the output before each launch.
 void check(const Running& running, Kernel kernel, runtime::Dim3 grid,
            const std::vector<runtime::Argument>& arguments, runtime::Buffer& out, const Floats& wanted,
            int schedules = 4) {

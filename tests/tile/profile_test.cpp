@@ -75,7 +75,7 @@ std::string code_of(Kernel& k) {
   return kept;
 }
 
-// Counts how often each region name occurs in the tracks of a role, by depth.
+// Counts how often each region name occurs at each depth in the tracks of a role.
 std::map<std::string, size_t> regions_of(const runtime::Profile& profile, const std::string& role) {
   std::map<std::string, size_t> found;
   for (const auto& track : profile.tracks)
@@ -126,7 +126,8 @@ TEST_CASE("regions nest, marks have values, and roles have names") {
       CHECK(region.ended);
       CHECK(region.begin >= track.begin);
       CHECK(region.end <= track.end);
-      CHECK(region.net <= region.end - region.begin + 1e-6);  // the rounding error of subtracting the start
+      CHECK(region.net <=
+            region.end - region.begin + 1e-6);  // tolerates the rounding error from subtracting the start
       if (region.depth == 1) CHECK(region.begin >= end);
       if (region.depth == 1) end = region.end;
     }
@@ -245,8 +246,8 @@ TEST_CASE("a body has one record, and events with no code between them share a t
     CHECK(track.marks[0].time == track.regions[2].end);
     CHECK(track.marks[1].value == track.warp * 32 + 30);
   }
-  // The warps of a CTA have the same spans on the emulator. On a GPU they may not, because their times differ
-  // by more than such spans last.
+  // The warps of a CTA have the same spans on the emulator. On a GPU, the spans may differ, because the times
+  // of the warps differ by more than the duration of such spans.
   CHECK(profile.spans.size() >= kCtas * 2);
   if (device_name == "emulator") CHECK(profile.spans.size() == kCtas * 2);
   for (const auto& span : profile.spans) CHECK(span.ended);

@@ -23,7 +23,7 @@ using Words = std::vector<uint32_t>;
 constexpr uint32_t kNone = ~0u;
 
 // Compiles a kernel once, and launches it on several schedules with poisoned output. `check` is called with
-// what was written.
+// the output.
 void on_schedules(const Running& running, Kernel kernel, runtime::Dim3 grid, int schedules, size_t words,
                   const std::function<std::vector<runtime::Argument>(const runtime::Buffer&)>& arguments,
                   const std::function<void(const Words&)>& check) {

@@ -222,7 +222,7 @@ TEST_CASE("a grid synchronizes repeatedly") {
   }
 }
 
-// Runs two rounds with several seeds until one is reported.
+// Runs two rounds with each of several seeds, and returns the first report.
 std::string report_of_barrier(const std::string& text, const Signature& signature, uint64_t seeds) {
   const auto device = runtime::open_emulator({});
   runtime::LoadedKernel kernel(*device, text, signature);

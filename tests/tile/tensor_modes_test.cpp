@@ -1,5 +1,5 @@
-// Tests tensors whose modes consist of modes. Elements, slices, register tiles and TMA copies of random
-// layouts are compared with the layout algebra on the host.
+// Tests tensors with nested modes. Elements, slices, register tiles and TMA copies of random layouts are
+// compared with the layout algebra on the host.
 //
 //   tensor_modes_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/ir/tensor_modes.h"
@@ -88,7 +88,8 @@ TEST_CASE("tiles of rows that fold, and of parts that do not, with their ends") 
     constexpr int kRows = 8, kCols = 16;
     const RegisterLayout layout = strided({kRows, kCols}, 1);
     const Matrix in = random_matrix(DType::f32, {1, s.elements()}, -8, 8);
-    // If parts fold, tiles of 8 rows pass through all parts. Otherwise, they are tiles of the last part.
+    // If the parts fold and their sizes are known, the tiles of 8 rows cover all parts. Otherwise, the tiles
+    // cover only the last part.
     const bool through = folds && s.known;
     const int rows = through ? s.rows() : s.a, tiles = (rows + kRows - 1) / kRows,
               across = (s.c + kCols - 1) / kCols;

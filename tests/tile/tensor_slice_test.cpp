@@ -53,7 +53,7 @@ Kernel shared_by_ctas(const TensorCopy& copy, const Cluster& cluster, ClusterAxe
   smem place = tile[0].address();
   gmem to = gmem(out) + u64(cluster_ctarank()) * static_cast<uint64_t>(copy.bytes());
   write_out(to, place, copy.dtype(), rows, cols, copy.shared_layout());
-  sync_cluster();  // shared memory must exist as long as other CTAs copy into it
+  sync_cluster();  // shared memory must exist while other CTAs copy into it
   return k;
 }
 

@@ -24,7 +24,7 @@ struct Form {
   Fill a;
   bool b_by_tma;
   int warpgroups;       // warpgroups that fill stages
-  bool fronts = false;  // whether consumers multiply the stage of front(), before they wait for it
+  bool fronts = false;  // whether consumers multiply the stage that front() returns before they wait for it
 };
 
 std::string text(const Form& f) {

@@ -245,8 +245,8 @@ TEST_CASE("threads compute the addresses of the layout, one by one and together"
   }
 }
 
-// Tests copies by threads whose number is not a power of two, of rows that begin within a pattern. So the
-// offsets that threads and accesses add have bits in common.
+// Tests copies by threads whose number is not a power of two, of rows that begin within a pattern. Therefore,
+// the offsets that threads and accesses add have bits in common.
 TEST_CASE("any number of threads, and a layout that does not begin at 0") {
   Numbers numbers(96);
   for (Swizzle swizzle : {Swizzle::none, Swizzle::b64, Swizzle::b128}) {

@@ -237,7 +237,7 @@ Made watched(const Plant& plant, bool planted) {
   return plant.make(planted);
 }
 
-// Returns what the launch throws, or nothing if it succeeds.
+// Returns the message of the Error that the launch throws, or "" if the launch succeeds.
 std::string launched(const Made& made, const Running& running, Compiled compiled) {
   runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
   runtime::Buffer memory(*running.device, 1024);

@@ -1,5 +1,5 @@
-// Tests `tune` for a kernel's fields: the combinations that are tried, the results of refused, wrong and
-// right ones, and their ranking by time.
+// Tests `tune` for a kernel's fields. Checks which combinations are tried, the results of refused, wrong and
+// right combinations, and the ranking by time.
 #include <doctest/doctest.h>
 
 #include <map>

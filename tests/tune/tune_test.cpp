@@ -1,4 +1,5 @@
-// Tests the files and the output of `ptxb tune`: the table of tuned tiles, and predictions with times.
+// Tests the files that `ptxb tune` reads and writes, the model that is fitted to measured times, and the
+// explanation of a choice.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -40,7 +40,7 @@ class Swizzles final : public Observer {
     uint32_t end, pc;
     Swizzle swizzle;
   };
-  std::vector<std::map<uint32_t, Tile>> filled_;  // one map per CTA, by the tile's offset
+  std::vector<std::map<uint32_t, Tile>> filled_;  // one map per CTA, indexed by the tile's offset
 };
 
 }  // namespace

@@ -98,7 +98,8 @@ class TileCopies final : public Observer {
   }
 
   // Emits a note if a tile is wholly outside its tensor. Some boxes of a tile may be outside, but not all: if
-  // a box is further outside than the whole tile is long, no box of the tile overlaps the tensor.
+  // the distance of a box from the tensor exceeds the length of the tile, no box of the tile overlaps the
+  // tensor.
   static void check_place(Warp& w, const TileCopy& c) {
     const auto stage = stage_of(c.cta, c.offset);
     if (!stage) return;
@@ -162,8 +163,9 @@ class TileCopies final : public Observer {
     return differ_again || *first.in1 < *first.in2;
   }
 
-  std::vector<std::map<uint32_t, Sent>> sent_;  // one map per CTA; unchanged tiles by offset
-  std::map<std::pair<uint32_t, uint32_t>, std::map<uint32_t, Part>> parts_;  // by stage, then offset
+  std::vector<std::map<uint32_t, Sent>> sent_;  // for each CTA, the unchanged tiles, indexed by offset
+  // Indexed by stage, then by offset.
+  std::map<std::pair<uint32_t, uint32_t>, std::map<uint32_t, Part>> parts_;
 };
 
 }  // namespace

@@ -40,8 +40,8 @@ class PostDominators {
     }
   }
 
-  // Returns the block's immediate post-dominator; returns none for the exit, or if the block never reaches
-  // it.
+  // Returns the block's immediate post-dominator. Returns `none` for the exit, and for a block that never
+  // reaches the exit.
   uint32_t of(uint32_t block) const { return parent_[block] == exit_ ? none : parent_[block]; }
 
   static constexpr uint32_t none = ~0u;

@@ -163,7 +163,7 @@ int32_t Decoder::inlined_call(const ptx_text::Directive& d) {
 }
 
 // Returns the name of the function that a .loc names through a label of .debug_str; returns an empty string
-// if the name is not there.
+// if .debug_str does not contain the name.
 std::string Decoder::called_function(const ptx_text::Directive& d) const {
   const auto word = std::ranges::find(d.tokens, "function_name");
   if (word == d.tokens.end()) return {};

@@ -58,8 +58,8 @@ std::optional<Type> type_named(std::string_view name);
 // The largest number of bytes for a warp's registers, and for its constants.
 inline constexpr uint32_t most_registers = 0x4000'0000;
 
-// Thrown while an instruction is decoded. The instruction is then replaced with one that reports this text if
-// it is executed.
+// Thrown while an instruction is decoded. The instruction is then replaced with one that reports this message
+// if it is executed.
 struct Refused {
   std::string why;
 };
@@ -329,8 +329,8 @@ class Decoder {
   std::map<uint32_t, uint16_t> file_numbers_;
   std::string debug_strings_;                   // contents of .debug_str
   std::map<std::string, size_t> debug_labels_;  // offset in debug_strings_ of each label of .debug_str
-  // Indices into Kernel::inlined_calls: by the file, line and column of a .loc, and by file, line, caller and
-  // function.
+  // Indices into Kernel::inlined_calls, keyed by the file, line and column of a .loc, and by file, line,
+  // caller and function.
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, int32_t> calls_of_places_;
   std::map<std::tuple<uint16_t, uint32_t, int32_t, std::string>, size_t> numbers_of_calls_;
 

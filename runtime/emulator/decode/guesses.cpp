@@ -1,7 +1,7 @@
-// Finds plain loads that only guess a value. A loop of compare and swap may begin with a plain load of the
-// word that other threads swap, as in CUDA's guide. If the guess is wrong, the swap stores nothing, so the
+// Finds plain loads that only guess a value. A compare-and-swap loop may begin with a plain load of the word
+// that other threads swap, as in the CUDA guide. If the guess is wrong, the swap stores nothing, so the
 // result of the guess is discarded. Such a load is not a race. A load is a guess if its value is used only in
-// swaps that compare it with the word, and in tests whether the swap found it there.
+// swaps that compare it with the word, and in tests of whether the swap found that value there.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -83,7 +83,7 @@ class Guess {
   }
 
  private:
-  // Processes one instruction. Returns false if the load's value may decide anything except the outcome of a
+  // Processes one instruction. Returns false if the load's value may affect anything except the outcome of a
   // swap.
   bool step(Carriers& state, uint32_t pc) {
     const RegisterUse& use = kernel_.uses[pc];

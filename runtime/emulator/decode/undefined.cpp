@@ -51,7 +51,8 @@ void Decoder::number_registers() {
 // defined if all paths from the entry write a defined value to it.
 std::vector<Register> Decoder::read_undefined(const Routine& routine) const {
   const std::vector<Block> blocks = basic_blocks(kernel_.code, jumps_, routine.entry, routine.end);
-  std::unordered_map<int32_t, size_t> numbers;  // by Register::at, for the registers that the routine names
+  // The numbers of the registers that the routine names, indexed by Register::at.
+  std::unordered_map<int32_t, size_t> numbers;
   auto number = [&](Register r) {
     if (r.at >= 0) numbers.try_emplace(r.at, numbers.size());
   };

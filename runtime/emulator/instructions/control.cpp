@@ -1,4 +1,4 @@
-// Executes control flow, calls, and instructions that concern a whole thread (PTX ISA, "Control Flow
+// Executes control flow, calls, and instructions that affect an entire thread (PTX ISA, "Control Flow
 // Instructions", "Miscellaneous Instructions").
 #include <fmt/format.h>
 #include <fmt/printf.h>
@@ -312,7 +312,7 @@ void execute_assertfail(Warp& w, const CallOperands& x, Lanes lanes) {
       lane);
 }
 
-// Executes malloc. Blocks of the device heap exist as long as the device, so free does nothing.
+// Executes malloc. Blocks of the device heap exist for as long as the device exists, so free does nothing.
 void execute_malloc(Warp& w, const CallOperands& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     constexpr uint64_t kHeap = uint64_t{1} << 23;  // the default of cudaLimitMallocHeapSize

@@ -13,7 +13,7 @@ namespace {
 struct ConvertModifiers {
   Rounding rounding = Rounding::rn;
   bool ftz = false, sat = false, satfinite = false, relu = false;
-  bool to_integral = false;  // .rni and similar: the result is a whole number of any type
+  bool to_integral = false;  // .rni and similar: the result is an integral value of any type
 
   bool operator==(const ConvertModifiers&) const = default;
 };
@@ -292,7 +292,8 @@ void decode_cvt(Decode& d) {
     return d.run<execute_cvt_packed>({d.destination(0, to), d.source(1, from), to, from, m});
   }
   const Convert x{d.wide(d.operand(0), to, true), d.wide(d.operand(1), from, false), to, from, m};
-  // The conversions in every address computation, which the compiler vectorises.
+  // Address computations use these conversions, so these have their own handlers, which the compiler
+  // vectorises.
   const Unary plain{x.d.r, x.a.r};
   if (x.d.bytes == bytes(to) && x.a.bytes == bytes(from) && m == ConvertModifiers{.rounding = m.rounding}) {
     if (bytes(to) == 8 && from == Type::u32 && !is_float(to))

@@ -1,4 +1,4 @@
-// Creates handlers from functions of one lane, for every type that they support.
+// Creates handlers from functions that compute the result of one lane, for every type that they support.
 #pragma once
 
 #include <cstring>
@@ -54,7 +54,7 @@ inline Scope take_scope(const Decode& d) {
 }
 
 // Returns the rounding mode. The mode is round-to-nearest-even unless a word specifies another. Words such as
-// .rni round to whole numbers.
+// .rni round to integers.
 inline Rounding rounding_of(const Decode& d) {
   return !d.one_of({"rz", "rzi"}).empty()   ? Rounding::rz
          : !d.one_of({"rm", "rmi"}).empty() ? Rounding::rm

@@ -194,8 +194,8 @@ void execute_carry(Warp& w, const ExtendedPrecision& x, Lanes lanes) {
       left = static_cast<T>(x.op == Extended::mad_hi ? product >> (8 * sizeof(T)) : product);
       right = w.at<T>(x.c)[lane];
     }
-    // A difference is left + ~right + 1. Its carry is 1 if nothing is borrowed, which is also what addc
-    // reads.
+    // A difference is left + ~right + 1. Its carry is 1 if nothing is borrowed, and addc reads the carry in
+    // this form too.
     const bool minus = x.op == Extended::sub;
     if (minus) right = static_cast<T>(~right);
     const unsigned carry = x.carry_in ? (w.carry >> lane) & 1 : minus;

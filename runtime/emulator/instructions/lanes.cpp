@@ -62,7 +62,7 @@ void shuffle(Warp& w, const Shuffle& x, Lanes together) {
   if (x.d == no_register || !w.cluster().checks) return;
   if (result || w.undefined.follows())
     w.undefined.set(x.d, together, result, result ? w.undefined.origin_of(x.a) : Origin{});
-  if (outside)  // the value of a lane that does not take part is undefined
+  if (outside)  // the value of a lane that does not participate is undefined
     w.undefined.set(
         x.d, outside, outside,
         {no_register, w.here(),

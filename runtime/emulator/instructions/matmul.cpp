@@ -58,8 +58,8 @@ int32_t ElementType::whole(const std::byte* at) const {
 }
 
 int Sparsity::most_selector() const {
-  // Each of 16 rows has four bits per group, and a register holds 32 bits. `lanes` is the number of lanes, of
-  // four, that hold the metadata of a row.
+  // Each of 16 rows has four bits per group, and a register holds 32 bits. `lanes` is the number of lanes
+  // (out of four) that hold the metadata of a row.
   const int lanes = groups() / 4;
   return 4 / lanes - 1;
 }
@@ -119,7 +119,7 @@ struct ToRegisters {
 
   template <int block>
   [[gnu::always_inline]] void add(int row, int from, const float* sum) const {
-    for (int j = 0; j < block / 4; ++j) {  // an odd j is for the odd columns of eight
+    for (int j = 0; j < block / 4; ++j) {  // odd values of j handle the odd columns of each eight
       float* out = registers[(from / 8 + j / 2) * 4 + row / 8 * 2 + j % 2] + row % 8 * 4;
       for (int i = 0; i < 4; ++i) out[i] = (accumulates ? out[i] : 0.0F) + sum[j * 4 + i];
     }

@@ -23,7 +23,7 @@ ElementType element_type(Type type);
 
 // Reads the metadata of a sparse A (PTX ISA, "Sparse matrix storage"). Four bits describe one
 // group of columns. A group stores two of four columns, or one of two for .tf32, or two pairs of eight
-// columns for .u4 and .s4. If not all lanes hold metadata, `selector` names the lanes of each four that do.
+// columns for .u4 and .s4. If only some lanes of each four hold metadata, `selector` selects these lanes.
 struct Sparsity {
   int element_bits;
   int columns;  // columns of A, twice the number of stored columns
@@ -36,7 +36,8 @@ struct Sparsity {
   // `metadata` is a register. If `ordered` is true, the two columns of a group must ascend, as
   // .sp::ordered_metadata promises.
   std::string refusal(const uint32_t* metadata, bool ordered) const;
-  // Returns the column in A of a stored column in one of 16 rows. The metadata must be valid.
+  // Returns the column of A to which a stored column of one of 16 rows corresponds. The metadata must be
+  // valid.
   int column(int row, int stored, const uint32_t* metadata) const;
 
  private:

@@ -21,8 +21,8 @@ struct MatrixAccess {
 template <bool store>
 void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
   if (!w.together(lanes)) return;
-  // The lanes have arrived, but do not learn what other lanes did before that. The rows that stmatrix stores
-  // are therefore recorded only after the lanes have met.
+  // The lanes have arrived here, but this does not yet order the earlier accesses of one lane before those of
+  // another. The rows that stmatrix stores are therefore recorded only after the lanes have met.
   struct Row {
     Cta* owner;
     uint32_t offset;

@@ -244,7 +244,7 @@ void decode_tx(Decode& d) {
 }
 
 // Writes the hardware's representation of an mbarrier to its memory, as far as it is known. A kernel may read
-// it after it has waited in vain.
+// this memory after it has waited in vain.
 void write_word(const Mbarrier& m) {
   const uint64_t word =
       report_format::encode({static_cast<uint32_t>(m.phase & 1), static_cast<uint32_t>(m.pending),
@@ -269,7 +269,7 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
     bool done;
     if (x.parity) {
       uint32_t p = w.at<uint32_t>(x.phase)[lane];
-      if (p == ~0u) p = 1;  // the hardware looks at the lowest bit, and LLVM makes -1 of one that is true
+      if (p == ~0u) p = 1;  // the hardware tests the lowest bit, and LLVM passes -1 for true
       if (p > 1) w.fail(Fault::operand, fmt::format("the phase parity is {}, but must be 0 or 1", p), lane);
       done = (m.phase & 1) != p;
       parity = p;

@@ -134,7 +134,7 @@ bool move_together(Warp& w, std::span<const Register> registers, const Together&
 }
 
 // Executes a plain access by lanes that access memory together. Returns false if the accesses must be
-// executed one by one: to report a fault, or because the memory is weak.
+// executed one by one, either to report a fault or because the memory is weak.
 template <class T, bool store>
 bool execute_together(Warp& w, const MemoryAccess& x, std::span<const Register> data, const Together& t) {
   const auto size = static_cast<uint32_t>(sizeof(T) * data.size());
@@ -177,7 +177,7 @@ bool execute_together(Warp& w, const MemoryAccess& x, std::span<const Register> 
 }
 
 // Finds the offset of each lane's access in the shared memory of its own CTA. Returns false if a lane
-// accesses other memory, or if its access is a fault.
+// accesses other memory, or if its access would fault.
 bool find_own(const Warp& w, const MemoryAccess& x, Lanes lanes, uint32_t size,
               std::array<uint32_t, 32>& offsets) {
   const bool is_generic = x.space == Space::generic;
@@ -196,7 +196,7 @@ bool find_own(const Warp& w, const MemoryAccess& x, Lanes lanes, uint32_t size,
 }
 
 // Executes a plain access by lanes to any addresses in the shared memory of their own CTA. Returns false if a
-// lane accesses other memory, or if its access is a fault.
+// lane accesses other memory, or if its access would fault.
 template <class T, bool store>
 bool execute_scattered(Warp& w, const MemoryAccess& x, std::span<const Register> data, Lanes lanes) {
   const auto size = static_cast<uint32_t>(sizeof(T) * data.size());
@@ -353,8 +353,8 @@ void decode_access(Decode& d, bool store) {
   const ptx_text::Operand &data = d.operand(store ? 1 : 0), &place = d.operand(store ? 0 : 1);
   Space symbol = Space::generic;
   const AddressOperand address = d.address(place, 0, &symbol);
-  // The .param space of a call is the thread's own memory, and that of the entry is the launch's. A variable
-  // that is named as the address determines the space itself.
+  // The .param space of a call is in the thread's own memory, and the .param space of the entry is in the
+  // launch's memory. If the address is the name of a variable, the variable determines the state space.
   if ((space == Space::param && symbol == Space::local) || space == Space::generic) space = symbol;
   const bool may_be_global = space == Space::global || space == Space::generic;
   if (strong && may_be_global && (scoped || !store)) d.decoder.communicates();
@@ -362,7 +362,7 @@ void decode_access(Decode& d, bool store) {
   auto parts = Decode::parts(data);
   if (const auto all = static_cast<size_t>(bytes(type)) * parts.size(); all > 16)
     d.reject(fmt::format("one access has {} B, but sm_90 has at most 16", all));
-  // All registers of a vector are as wide; constants next to them are made so.
+  // All registers of a vector have the same width. Constants among them get that width.
   Type each = type;
   for (const ptx_text::Operand* o : parts)
     if (const uint8_t width = d.register_bytes(*o); width > bytes(type) && width <= 8)

@@ -83,7 +83,8 @@ std::array<int32_t, 5> read_coordinates(Warp& w, const TensorBox& box, const Map
                        "needs multiples of 16 B",
                        c[0], bytes),
            lane);
-  // The manual does not say this either, and an H100 stops in the same way.
+  // The first pixel must not precede the map's lower corner. The manual does not state this rule either, but
+  // an H100 reports an illegal instruction.
   for (size_t d = 0; m.im2col && d + 2 < m.rank; ++d)
     if (c[d + 1] < m.lower[d])
       w.fail(Fault::operand,

@@ -1,4 +1,4 @@
-// Defines what the emulator stores in the 128 bytes of a tensor map, and iterates over the rows of a box.
+// Defines the emulator's contents of the 128 bytes of a tensor map, and iterates over the rows of a box.
 #pragma once
 
 #include <functional>

@@ -41,10 +41,10 @@ void require_over(Warp& w, const ColumnDeed& earlier, bool wrote, uint32_t colum
 
 using TensorOperation = TensorMemory::Operation;
 
-// Returns the tcgen05 instruction that is missing to order an earlier access before an operation that the
-// warp starts now, although threads have met in between (PTX ISA, tcgen05, "Memory Consistency Model").
-// Returns null if none is missing. Products follow earlier products and copies in the order of issue; any
-// other earlier access must be done.
+// Returns the tcgen05 instruction that is missing between an earlier access and an operation that the warp
+// starts now, or null if none is missing. Without this instruction, the access is not ordered before the
+// operation, even if threads have met in between (PTX ISA, tcgen05, "Memory Consistency Model"). Products
+// follow earlier products and copies in the order of issue; any other earlier access must be done.
 const char* missing_order(Warp& w, const ColumnDeed& earlier, TensorOperation now) {
   TensorMemory& memory = *w.cta.tensor;
   const bool is_behind = earlier.is_behind();
@@ -473,8 +473,8 @@ struct CommitProducts {
 };
 
 // Executes tcgen05.commit: an arrival at an mbarrier once all earlier products of the thread are done. A
-// thread that waits for the arrival learns that they are done, and what the committing thread knew, for
-// example that the copies whose data they read are done. The instruction also acts as a
+// thread that waits for the arrival learns that these products are done. It also learns what the committing
+// thread knew, for example that the copies of the products' operands are done. The instruction also acts as a
 // tcgen05.fence::before_thread_sync.
 void execute_commit_products(Warp& w, const CommitProducts& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {

@@ -98,7 +98,7 @@ int64_t accumulated(const Video& x, int64_t value, int64_t c) {
   }
 }
 
-// Returns the single result for whole registers or selected parts.
+// Returns the result of a scalar instruction, whose operands are whole registers or selected parts.
 uint32_t scalar(const Video& x, uint32_t a, uint32_t b, uint32_t c) {
   const int64_t of_a = part(a, x.of_a.width, x.of_a.parts[0], x.a_signed),
                 of_b = part(b, x.of_b.width, x.of_b.parts[0], x.b_signed),

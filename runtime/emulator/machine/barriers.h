@@ -28,18 +28,18 @@ struct Mbarrier {
   Actor actor = 0;                // its times are the mbarrier's phases
   Access init;
   uint32_t last_arrival = no_pc, last_expect = no_pc;  // program counters, for reports
-  std::array<uint32_t, 16> warps{};                    // the warps that have ever arrived, by CTA rank
-  Knowledge gathered;                                  // what the arrivals of this phase pass on
-  Knowledge completed;                                 // what threads learn when their wait ends
-  uint64_t phase_began = 0;                            // step at which the phase began, for the trace
+  std::array<uint32_t, 16> warps{};  // the warps that have ever arrived, indexed by CTA rank
+  Knowledge gathered;                // what the arrivals of this phase pass on
+  Knowledge completed;               // what threads learn when their wait ends
+  uint64_t phase_began = 0;          // step at which the phase began, for the trace
 };
 
 // Returns how many warps have ever arrived at the mbarrier.
 uint32_t arriving_warps(const Mbarrier& m);
 
-// Returns a text to append to a report about an mbarrier. If more warps arrive than a phase expects, the text
-// says so. If the mbarrier's name is that of a Pipeline's mbarrier, the text also explains its count. The
-// text is empty if there is nothing to say.
+// Returns an explanation to append to a report about an mbarrier, or "". The explanation mentions if more
+// warps arrive than a phase expects. If the mbarrier's name is that of a Pipeline's mbarrier, it also
+// explains the mbarrier's count.
 std::string about_arrivals(const Mbarrier& m);
 
 // Returns the mbarrier's name for a report about the warp.

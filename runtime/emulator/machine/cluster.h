@@ -56,8 +56,8 @@ class Cluster {
   std::vector<ActorName> actors;
   Barrier barrier;                                      // barrier.cluster
   std::unordered_map<uint64_t, MapChange> map_changes;  // indexed by the map's address
-  // The pieces of shared memory that hold each matrix that wgmma has read, by the matrix's descriptor and
-  // shape. They are stored because a loop reads the same matrices repeatedly.
+  // The pieces of shared memory that hold each matrix that wgmma has read, indexed by the matrix's descriptor
+  // and shape. They are stored because a loop reads the same matrices repeatedly.
   std::map<std::array<uint32_t, 8>, std::vector<SharedPiece>> matrices;
   uint32_t live_warps = 0;
   bool posts_delayed = false;   // true while a delayed instruction, or an operation that it started, runs
@@ -84,9 +84,11 @@ class Cluster {
     ++operations;
   }
   void changed() { ++version; }
-  // Returns for how many instructions of their warp lanes wait for the lanes that they should meet.
+  // Returns how long lanes wait for the lanes that they should meet, as a number of instructions of their
+  // warp.
   uint64_t patience() const { return patience_; }
-  void complete_barrier();  // called when a warp arrives; completes if all running warps have arrived
+  // Called when a warp arrives. Completes the barrier if all running warps have arrived.
+  void complete_barrier();
   // Returns a random number less than `below`. Returns 0 if an exploration chooses the schedule, because the
   // exploration runs the same program repeatedly.
   uint64_t random(uint64_t below) {
@@ -123,7 +125,7 @@ class Cluster {
   uint64_t patience_ = 500;
   double completion_ = 0.3;  // probability that an operation completes before a burst
   bool priorities_ = false;
-  std::vector<uint64_t> priority_;   // by warp; used if `priorities_` is true
+  std::vector<uint64_t> priority_;   // indexed by warp; used if `priorities_` is true
   const Warp* favourite_ = nullptr;  // the warp with the highest priority, if it ran last
   uint32_t turns_ = 0;
   bool in_order_ = false;  // whether operations complete in the order of issue

@@ -44,7 +44,7 @@ class Cta {
   int64_t register_pool = 0;        // registers that setmaxnreg.inc can take
   uint32_t touching = 0;            // unfinished asynchronous operations that access this memory
   std::vector<Actor> wgmma_actors;  // one element per warpgroup
-  std::unordered_map<uint32_t, WordOrder> ordered;  // words that order other accesses, by offset
+  std::unordered_map<uint32_t, WordOrder> ordered;  // words that order other accesses, indexed by offset
   // Reads of unwritten memory, with their program counters, which are reported when the CTA exits. If
   // findings are requested, the list has the first read of each instruction, otherwise only the first read.
   std::vector<std::pair<EmulatorError, uint32_t>> uninitialised;

@@ -261,8 +261,9 @@ class ExploredLaunch {
     return at->second.waits;
   }
 
-  // Called if no process can continue: lets lanes continue without the lanes that they should meet; if there
-  // are none, continues delayed instructions or their operations; otherwise lets pollers read once more.
+  // Called if no process can continue. Lets lanes continue without the lanes that they should meet. If there
+  // are no such lanes, continues delayed instructions or their operations. If there are none of these either,
+  // lets pollers read once more.
   void unblock() {
     bool any = false;
     for (const auto& cluster : resident_) any |= cluster->part_meetings();
@@ -300,7 +301,7 @@ class ExploredLaunch {
   std::unordered_map<uint64_t, uint64_t> changes_;               // number of changes of each place
   std::pair<uint64_t, uint32_t> reader_;                         // process and program counter of the step
   std::map<std::pair<uint64_t, uint32_t>, uint64_t> last_read_;  // the store that each reader read last
-  std::unordered_map<uint64_t, Footprint> operations_;           // operations in flight, by process
+  std::unordered_map<uint64_t, Footprint> operations_;           // operations in flight, indexed by process
   std::vector<uint64_t> begun_, met_;                            // results of the step; see Exploration::done
   std::vector<Waiting> waiting_;
   int idle_ = 0;  // rounds in which the pollers have read nothing new

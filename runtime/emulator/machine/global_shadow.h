@@ -29,7 +29,7 @@ struct GlobalActor {
   enum class Kind : uint8_t { warp, cp_async, copy } kind = Kind::warp;
   uint32_t warp = 0;
   Dim3 id = {};              // number of the actor's CTA
-  bool has_devices = false;  // whether launches on several devices run
+  bool has_devices = false;  // whether several devices run launches
   uint32_t number = 0;       // number among all actors
 
   std::string name() const;  // for example "warp 3 of CTA (1, 0, 0)"
@@ -94,14 +94,15 @@ class GlobalShadow {
 
   const GlobalActor* add(GlobalActor actor);
 
-  // The caller of access() must hold the lock of the page. One host thread needs none.
+  // Returns the lock of the address's page, which the caller of access() must hold. With a single host
+  // thread, no lock is needed, so the result is empty.
   std::unique_lock<std::mutex> lock(Address address) {
     return parts_.size() == 1 ? std::unique_lock<std::mutex>() : std::unique_lock(part_of(address).mutex);
   }
-  // Records an access of [address, address + bytes) of one page. `standing` returns what the one who accesses
-  // knows of an earlier access. Returns the first clash; the rest after the clash's word is not recorded.
-  // Sets `meets_own` if the same actor has written one of the words, or has read one that it now writes,
-  // unless both accesses are strong.
+  // Records an access to [address, address + bytes), which must be in one page. `standing` returns what the
+  // accessing thread knows of an earlier access. Returns the first clash; words after the clashing word are
+  // not recorded. Sets `meets_own` if the same actor has written one of the words, or has read one that it
+  // now writes, unless both accesses are strong.
   template <class F>
   std::optional<GlobalClash> access(Address address, uint32_t bytes, GlobalDeed deed, bool writes, F standing,
                                     bool& meets_own);

@@ -74,8 +74,8 @@ struct Grid {
     const Dim3 g = launch.grid, c = launch.cluster;
     return uint64_t{g.x / c.x} * (g.y / c.y) * (g.z / c.z);
   }
-  // Returns " of device 1" for a report about a CTA if launches on several devices run, otherwise an empty
-  // text.
+  // Returns " of device 1", for a report about a CTA, if several devices run launches at once. Otherwise
+  // returns an empty string.
   std::string of_device() const { return is_alone ? "" : " of device " + std::to_string(device); }
 };
 

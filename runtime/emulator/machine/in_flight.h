@@ -54,11 +54,11 @@ struct AsyncCopies {
 
 // The cp.async.bulk groups of one thread, numbered from 1.
 struct ThreadCopies {
-  Actor actor = 0;          // its times are the groups that have read their sources
-  Actor writing_actor = 0;  // its times are the groups that are done
+  Actor actor = 0;          // its times are the numbers of the groups that have read their sources
+  Actor writing_actor = 0;  // its times are the numbers of the groups that are done
   uint32_t open = 1;        // the group that is not committed yet
   std::map<uint32_t, uint32_t> reading,
-      writing;  // by group, the number of operations that have not read their source or are not done
+      writing;  // for each group, the number of operations that have not read their source or are not done
 };
 
 // The lanes that have arrived at the cluster's barrier and not waited yet, and the barrier's generation when

@@ -128,7 +128,8 @@ class Interned {
 
   std::vector<State> states_;
   std::vector<uint32_t> hashes_;  // hash of each state
-  std::vector<uint32_t> slots_;   // numbers by hash, 0 for an empty slot; the size is a power of two
+  // Numbers of states, indexed by hash. 0 is an empty slot, and the size is a power of two.
+  std::vector<uint32_t> slots_;
 };
 
 }  // namespace ptxbuilder::runtime::emulator

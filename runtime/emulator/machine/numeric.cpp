@@ -5,8 +5,8 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// Returns significand / 2^shift, rounded to an integer. `negative` is the sign of the whole number, on which
-// some rounding modes depend. `shift` is from 1 to 63.
+// Returns significand / 2^shift, rounded to an integer. `negative` is the sign of the number that is rounded;
+// some rounding modes depend on it. `shift` is from 1 to 63.
 uint64_t rounded(uint64_t significand, int shift, Rounding rounding, bool negative) {
   const uint64_t floor = significand >> shift, rest = significand & ((uint64_t{1} << shift) - 1),
                  half = uint64_t{1} << (shift - 1);

@@ -50,9 +50,9 @@ inline float from_f16(uint16_t code) {
 inline uint16_t to_f16(float value) { return static_cast<uint16_t>(encode(value, f16_format)); }
 
 // The NaN that tensor copies write for elements outside the tensor. If a factor is this NaN, fma.oob returns
-// +0 (PTX ISA, "Tensors" and "fma"). The manual does not specify its bits. A measurement on an H100 showed
-// that f16 and bf16 treat these bits, with either sign, as this NaN, and only in a factor. It was not
-// measured whether wider elements repeat these bits.
+// +0 (PTX ISA, "Tensors" and "fma"). The manual does not specify its bits. On an H100, f16 and bf16
+// instructions were found to treat these bits, with either sign, as this NaN, but only in a factor. Whether
+// wider elements repeat these bits has not been tested.
 inline constexpr uint16_t nan_out_of_bounds = 0x7ff7;
 
 // Returns the value that the tensor core reads from a 32-bit register that holds a tf32 number: the low 13

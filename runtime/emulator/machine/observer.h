@@ -94,7 +94,7 @@ struct GlobalAccess {
   int lane = -1;
   uint32_t each = 0;       // 0 for a single thread, a copy, or threads that access the same bytes
   uint32_t count = 1;      // number of lanes that access the same bytes
-  bool updates = false;    // whether the access also reads what it writes, like a reduction
+  bool updates = false;    // whether the access also reads the bytes that it writes, like a reduction
   bool is_strong = false;  // strong accesses do not race if each scope includes both threads
   Scope scope = Scope::gpu;
   StoredBytes values = {};
@@ -158,7 +158,7 @@ class Observer {
   virtual void cta_exit(Cta&) {}
 };
 
-// The observers of a cluster by event. An observer is called only for events that it overrides.
+// The observers of a cluster, indexed by event. An observer is called only for events that it overrides.
 class Observers {
  public:
   template <class T>

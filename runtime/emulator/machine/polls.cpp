@@ -81,7 +81,8 @@ std::string describe_polls(const std::vector<const Residents*>& launches) {
     const Poll* poll;
     size_t warps;
   };
-  std::map<std::tuple<uint32_t, uint32_t, std::string>, Line> lines;  // by device, instruction and place
+  // Indexed by device, instruction and place.
+  std::map<std::tuple<uint32_t, uint32_t, std::string>, Line> lines;
   for (const auto& [key, poll] : polls) {
     const auto [warp, pc] = key;
     if (poll.times < least_times || !warp->alive) continue;

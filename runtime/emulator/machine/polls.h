@@ -16,7 +16,7 @@ using Residents = std::deque<std::unique_ptr<Cluster>>;
 // Runs the clusters, which may belong to several launches, for some more steps, and describes each warp that
 // polls. A warp polls if one instruction reads the same value of the same word repeatedly, with the same
 // register contents each time: only another thread's store can end such a loop. A loop that counts is not a
-// poll, however slow it is. Returns an empty text if no warp polls.
+// poll, however slow it is. Returns an empty string if no warp polls.
 std::string describe_polls(const std::vector<const Residents*>& clusters);
 
 }  // namespace ptxbuilder::runtime::emulator

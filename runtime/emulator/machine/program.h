@@ -240,7 +240,7 @@ struct Kernel {
   std::vector<Instruction> code;
   std::vector<SourceLine> lines;            // one element per instruction
   std::vector<std::string> texts;           // text of each instruction, for reports
-  std::map<uint32_t, std::string> refused;  // why each of these instructions fails when it is executed
+  std::map<uint32_t, std::string> refused;  // reasons why these instructions fail when executed
   std::vector<Register> lists;
   std::vector<uint32_t> targets;        // targets of branch tables
   std::vector<uint32_t> reconvergence;  // for each branch, the point where its sides meet again
@@ -258,7 +258,7 @@ struct Kernel {
   std::map<Register, std::string> register_names;
   std::map<uint32_t, MatrixUse> matrix_uses;  // indexed by program counter
   std::vector<RegisterUse> uses;              // one element per instruction
-  std::vector<uint32_t> numbers;              // numbers of registers, by Register::at / 4
+  std::vector<uint32_t> numbers;              // numbers of registers, indexed by Register::at / 4
   uint32_t register_count = 0;
   std::vector<Register> doubtful;  // registers that some path reads before it writes them
 

@@ -1,5 +1,6 @@
-// The numbers of std::mt19937_64, each computed when it is drawn. Most clusters draw a few, and computing the
-// 312 numbers that std::mt19937_64 begins with takes as long as many of their instructions.
+// Draws the same numbers as std::mt19937_64, but computes each number only when it is drawn. Most clusters
+// draw only a few numbers, and std::mt19937_64 first computes 312 words, which takes as long as many emulated
+// instructions.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,7 @@ class RandomNumbers {
 
   uint64_t operator()() {
     constexpr uint64_t kLow = (uint64_t{1} << 31) - 1;
-    // Words after this one are read before they are replaced, so that they must have been made from the seed.
+    // The next words are read before they are replaced, so they must have been computed from the seed.
     for (const size_t last = std::min(at_ + kApart, kWords - 1); made_ <= last; ++made_) {
       const uint64_t before = words_[made_ - 1];
       words_[made_] = 6364136223846793005u * (before ^ before >> 62) + made_;
@@ -35,7 +36,9 @@ class RandomNumbers {
  private:
   static constexpr size_t kWords = 312, kApart = 156;
   std::array<uint64_t, kWords> words_;
-  size_t made_ = 1, at_ = 0;  // the words that have been made from the seed, and the one that is drawn next
+  // `made_` is the number of words that have been computed from the seed, and `at_` is the index of the word
+  // that is drawn next.
+  size_t made_ = 1, at_ = 0;
 };
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -35,9 +35,9 @@ namespace {
   return Clash{Conflict::unordered, 0, earlier, false};
 }
 
-// Returns whether a new read makes an earlier read redundant: the earlier read happens before the new one,
-// and both cover the same bytes. An access that conflicts with the earlier read then also conflicts with the
-// new one.
+// Returns whether a new read makes an earlier read redundant. This is the case if the earlier read happens
+// before the new one, and the new one covers all bytes of the earlier one. An access that conflicts with the
+// earlier read then also conflicts with the new one.
 bool is_covered(const Access& earlier, const Access& now, const Knowledge& k) {
   return (earlier.bytes & ~now.bytes) == 0 && k.seen[earlier.actor] >= earlier.time && !now.async &&
          !earlier.async;

@@ -57,7 +57,7 @@ class Shadow {
       : histories_(histories), cells_((bytes + 3) / 4, 0), own_(bytes / 4 / block_words + 1) {}
 
   // Records an access to [offset, offset + bytes) by a thread with `knowledge`. Returns the first clash;
-  // words after that of the clash are not recorded.
+  // words after the clashing word are not recorded.
   std::optional<Clash> read(Access access, uint32_t offset, uint32_t bytes, const Knowledge& knowledge);
   std::optional<Clash> write(Access access, uint32_t offset, uint32_t bytes, const Knowledge& knowledge);
   // Records a read of whole words if it equals the last recorded read, and the words are in the same state as

@@ -18,11 +18,12 @@ class Share {
   struct Limits {
     std::chrono::steady_clock::time_point deadline;
     std::atomic<bool>& cancelled;
-    // Describes the threads that poll when the time is over. It is set if clusters of other shares matter
-    // too.
+    // When the deadline has passed, describes the threads that are polling. Set only if the description must
+    // also cover clusters of other shares.
     std::function<std::string()> describe_polls = nullptr;
   };
-  // The share runs the clusters first, first + step, ... of `all`. `done` counts the CTAs that have ended.
+  // The share runs every `step`-th of the grid's `all` clusters, starting with cluster `first`. `done` counts
+  // the CTAs that have ended.
   Share(const Grid& grid, uint64_t first, uint64_t step, uint64_t all, Limits limits,
         std::atomic<uint64_t>& done);
 

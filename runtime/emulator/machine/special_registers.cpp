@@ -85,14 +85,15 @@ constexpr SpecialRegister registers[] = {
     {"%reserved_smem_offset_end", reserved_end},
     {"%reserved_smem_offset_cap", reserved_end},
     {"%reserved_smem_offset_0", zero},
-    // The part that is reserved for libraries, such as cooperative groups.
+    // The part of shared memory that is reserved for libraries, such as cooperative groups.
     {"%reserved_smem_offset_1", [](const Warp&, uint32_t) -> uint64_t { return shared_reserved / 2; }},
     // Cooperative groups use these registers to find the memory through which a grid synchronizes.
     {"%envreg1", [](const Warp& w, uint32_t) -> uint64_t { return w.grid().workspace >> 32; }},
     {"%envreg2", [](const Warp& w, uint32_t) -> uint64_t { return w.grid().workspace; }}};
 
-// Returns whether a register is meaningless here: the driver may set it freely, a profiler counts in it, or
-// it describes the graph of a launch that is not in a graph.
+// Returns whether a register has no meaning for an emulated launch. Such a register is one that the driver
+// may set freely, a profiler's counter, or a register that describes the graph of a launch that is not in a
+// graph.
 bool is_of_no_launch(std::string_view name) {
   auto is_number = [](std::string_view digits, int least_not) {
     int n = 0;

@@ -42,8 +42,8 @@ class TensorMemory {
                                                             : products);
     }
   };
-  // A tcgen05.fence::before_thread_sync before a warp's release makes the release pass on which operations
-  // are done. These fences are the times of the actor `fences`.
+  // If a tcgen05.fence::before_thread_sync precedes a warp's release, the release also passes on the numbers
+  // of the operations that are done. These fences are the times of the actor `fences`.
   struct WarpOrder {
     Actor fences = 0;
     uint32_t issued = 0;
@@ -99,7 +99,7 @@ class TensorMemory {
     Actor actor = 0;
     uint32_t issued = 0;
   };
-  std::map<std::pair<uint32_t, int>, Issuer> issuers;  // by warp and lane
+  std::map<std::pair<uint32_t, int>, Issuer> issuers;  // indexed by warp and lane
   std::deque<std::function<void()>> queue;  // products, copies and commits, which are executed in order
 
  private:

@@ -29,8 +29,8 @@ class Together {
 
   void run() {
     for (uint32_t device = 0; device < launches_.size(); ++device) begin(device);
-    // A warp that polls continues once it sees another warp's store, which weak memory shows late but
-    // certainly.
+    // A warp that polls continues once it sees another warp's store, which weak memory delays but always
+    // shows in the end.
     constexpr int most_stalls = 8, most_polls = 20'000;
     int stalls = 0, polls = 0;
     while (std::ranges::any_of(launches_, [](const auto& l) { return l.share != nullptr; })) {

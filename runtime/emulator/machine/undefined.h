@@ -33,7 +33,7 @@ class UndefinedValues {
   // value.
   Lanes in(Register r) const;
   Origin origin_of(Register r) const;
-  // Sets in which lanes of `among` the result is undefined. Used by the handlers of Flow::handled.
+  // Specifies the lanes of `among` in which the result is undefined. Used by the handlers of Flow::handled.
   void set(Register r, Lanes among, Lanes value, const Origin& origin);
   // Called when these lanes return from a call that has restored the register.
   void define(Register r, Lanes who);
@@ -61,9 +61,11 @@ class UndefinedValues {
 
   Warp& warp_;
   bool is_checked_, follows_all_ = false;
-  std::vector<Lanes> undefined_;                  // indexed by the register's number
-  std::unordered_map<uint32_t, Origin> origins_;  // origins of undefined registers, by number
-  std::unordered_map<uint64_t, Origin> local_;    // undefined bytes of local memory, by lane and address
+  std::vector<Lanes> undefined_;  // indexed by the register's number
+  // Origins of undefined registers, indexed by register number.
+  std::unordered_map<uint32_t, Origin> origins_;
+  // Origins of undefined bytes of local memory, indexed by lane and address.
+  std::unordered_map<uint64_t, Origin> local_;
   uint32_t followed_ = 0;        // number of instructions since the last check whether any value is undefined
   std::array<Lanes, 8> data_{};  // for each element of the running store, the lanes in which it is undefined
   bool stores_ = false;          // whether any element in `data_` is undefined in some lane

@@ -1,5 +1,5 @@
 // A libFuzzer target for the analysis. Each kernel of every module that the parser accepts is read, compared
-// with itself, linted and given to the prover, or refused with an Error.
+// with itself, linted and passed to the prover, unless it is refused with an Error.
 #include <cstdlib>
 
 #include "ptxbuilder/analysis/diff.h"

@@ -68,7 +68,7 @@ def collatz(v):
 
 
 def tripled():
-    """Returns for each lane whether the 32-bit sequence 3 v + 1 reaches 3 modulo 7 within 64 steps, with the division of C++."""
+    """Returns for each lane whether the 32-bit sequence 3 v + 1 reaches 3 modulo 7 within 64 steps. Division truncates, as in C++."""
     found = []
     for v in range(32):
         steps = 0
@@ -199,7 +199,7 @@ def judged(bin, text, kernel, plant, seeds):
 
 
 def kept_texts(all):
-    """Reads the stored PTX, by kernel and plant."""
+    """Returns the stored PTX as a dictionary whose keys are (kernel, plant)."""
     made = {}
     for k in all:
         for plant in range(len(k.plants) + 1 if k.kept else 0):
@@ -209,7 +209,7 @@ def kept_texts(all):
 
 
 def texts(all, options):
-    """Compiles all kernels with nvcc, and returns the PTX by kernel and plant."""
+    """Compiles all kernels with nvcc. Returns the PTX as a dictionary whose keys are (kernel, plant)."""
     files = sorted({k.file for k in all})
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         modules = dict(zip(files, pool.map(lambda file: compiled(file, [k for k in kernels() if k.file == file], options), files)))

@@ -1,7 +1,7 @@
-// A libFuzzer target for the emulator and for launch files. Each PTX text runs for a moment, or is refused
-// with an Error. The same holds for each launch file, which begins with a brace. The fuzzer changes
-// statements in addition to bytes: one is dropped, duplicated or moved, and words are exchanged, so that many
-// inputs are still PTX.
+// A libFuzzer target for the emulator and for launch files. Each input runs for a short time, or is refused
+// with an Error. An input is PTX, or a launch file if it begins with a brace. The fuzzer changes statements
+// in addition to bytes: one is dropped, duplicated or moved, and words are exchanged, so that many inputs are
+// still PTX.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -142,7 +142,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     text.starts_with("{") ? ptxbuilder::run_launch_file(text) : ptxbuilder::run_ptx(text);
   } catch (const ptxbuilder::Error&) {
-  } catch (const std::bad_alloc&) {  // a text may ask for more memory than there is
+  } catch (const std::bad_alloc&) {  // PTX may request more memory than is available
   }
   return 0;
 }

@@ -1,6 +1,6 @@
-// RMS norm of a matrix, a row to each block: y[r, i] = x[r, i] * w[i] / sqrt(mean of x[r, :]^2 + eps).
+// RMS norm of a matrix, one row for each block: y[r, i] = x[r, i] * w[i] / sqrt(mean of x[r, :]^2 + eps).
 //
-// The copy engine brings the row to shared memory, and an mbarrier counts its bytes. The squares are added up by
+// The copy engine copies the row to shared memory, and an mbarrier counts its bytes. The squares are added up by
 // shuffles in each warp, and then in shared memory.
 #shared = #gpu.address_space<workgroup>
 !mbarrier = !nvgpu.mbarrier.group<memorySpace = #shared>
