@@ -1,4 +1,4 @@
-// Replaces mangled C++ names with readable names in texts for people.
+// Demangles C++ names in text for human readers.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace ptxbuilder {
 
-// Returns the text with each mangled C++ name (`_Z...`) replaced with the name in the source. Long names are
+// Returns `text` with each mangled C++ name (`_Z...`) replaced with the name in the source. Long names are
 // shortened in the middle. All other text is unchanged.
 std::string demangled(std::string_view text);
 

@@ -51,7 +51,7 @@ double decode_fp8(const Fp8& f, uint64_t bits) {
   return sign * std::ldexp(mantissa, std::max(exponent, 1) - f.bias() - f.mantissa_bits);
 }
 
-// Returns all numbers of a type, indexed by their bits. The table is computed once, since reference
+// Returns all numbers of a type, indexed by their bits. The table is computed once, because reference
 // implementations decode elements very often.
 const std::array<double, 256>& fp8_numbers(DType type) {
   const auto numbers_of = [](const Fp8& f) {
@@ -63,8 +63,8 @@ const std::array<double, 256>& fp8_numbers(DType type) {
   return of_all[type == DType::e5m2];
 }
 
-// Returns the bits of an f32 without the lowest `dropped` bits, rounded only once from `value`. If rounding
-// to f32 turns `value` into a tie, the tie is rounded toward the side on which `value` was.
+// Rounds `value` once, to an f32 whose lowest `dropped` bits are 0, and returns its bits. If rounding to f32
+// turns `value` into a tie, the tie is rounded toward the side on which `value` was.
 uint32_t shortened(double value, int dropped) {
   const auto wide = static_cast<float>(value);
   auto bits = std::bit_cast<uint32_t>(wide);
@@ -79,11 +79,11 @@ uint64_t encode_integer(DType type, double value) {
   if (std::isnan(value)) return 0;
   const int width = 8 * size_of(type) - (is_signed(type) ? 1 : 0);
   const double whole = std::nearbyint(value),
-               end = std::ldexp(1.0, width);  // least value that is out of range
+               end = std::ldexp(1.0, width);  // smallest value that is out of range
   const uint64_t most = ~uint64_t{0} >> (64 - width);
   if (whole >= end) return most;
   if (!is_signed(type)) return whole <= 0 ? 0 : static_cast<uint64_t>(whole);
-  const auto least = ~most;  // bits of the least value: the sign bit and all bits above it
+  const auto least = ~most;  // bits of the lowest value: the sign bit and all bits above it
   const uint64_t bits = whole <= -end ? least : static_cast<uint64_t>(static_cast<int64_t>(whole));
   return bits & ~uint64_t{0} >> (64 - 8 * size_of(type));
 }

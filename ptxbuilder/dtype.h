@@ -44,8 +44,8 @@ constexpr bool is_half(DType type) { return type == DType::f16 || type == DType:
 
 // Returns the bits of the number of `type` that is nearest to `value`, with ties to even. In f16, bf16, tf32
 // and f32, a value out of range becomes infinity. In e4m3, e5m2 and integers, it becomes the nearest number
-// of the type. PTX's cvt.rn, cvt.rn.satfinite and cvt.rni.sat do the same. A NaN becomes PTX's canonical NaN
-// or, in an integer, 0. The low 13 bits of a tf32 are zero.
+// of the type, as with cvt.rn, cvt.rn.satfinite and cvt.rni.sat in PTX. A NaN becomes PTX's canonical NaN, or
+// 0 if `type` is an integer type. The low 13 bits of a tf32 are zero.
 uint64_t encode(DType type, double value);
 
 // Returns the value that these bits represent. The result is exact except for 64-bit integers beyond 2^53.

@@ -15,10 +15,10 @@ namespace ptxbuilder {
 
 // A line in the kernel author's C++ source. Every public function takes a Where as its last, defaulted
 // parameter, so that errors, `.loc` lines and ptxas messages can name the line that emitted an instruction.
-// The public function opens the line with a CallersLine or an AtLine (ir/builder.h). While the line is open,
-// here() and Error use this line wherever they are called, so the library's internal functions need no
-// parameter for the line. (The compiler builtins work in both g++ 12 and clang, and as default arguments of
-// constructors.)
+// The public function opens the line by constructing a CallersLine or an AtLine (ir/builder.h). While the
+// line is open, here() and Error use this line wherever they are called, so the library's internal functions
+// need no parameter for the line. (The compiler builtins work in both g++ 12 and clang, and as default
+// arguments of constructors.)
 struct Where {
   const char* file = "";
   unsigned line = 0;
@@ -58,8 +58,8 @@ class CallersLine {
   bool opens_;
 };
 
-// Closes the open line while this object exists, for a callback of the author, since calls in the callback
-// have lines of their own.
+// Closes the open line while this object exists. The library creates such an object while the author's
+// callback runs, so that each call in the callback opens its own line.
 class AuthorsCode {
  public:
   AuthorsCode() : library_(std::exchange(callers::open_line, {})) {}
@@ -79,8 +79,8 @@ std::string to_string(Where where);
 // B exceeds swizzle 128 B (gemm.cpp:41)".
 class Error : public std::runtime_error {
  public:
-  // Indicates who can correct the error. For each kind, there is a status in the C interface and an exception
-  // in Python.
+  // Indicates who can correct the error. Each kind has a corresponding status in the C interface and a
+  // corresponding exception in Python.
   enum class Kind : uint8_t {
     refused,        // an argument breaks a rule; the caller can correct it
     unavailable,    // the call is valid, but not possible here and now, such as tuning without a GPU

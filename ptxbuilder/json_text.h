@@ -10,7 +10,7 @@ namespace ptxbuilder {
 // Reads one value. Errors refer to the file as `name`, as in "NAME: line 3, column 5: ...". Throws Error if
 // the text is not JSON, if values are nested more than 64 levels deep (reading and printing recurse once per
 // level), or if a double cannot hold a number. Also throws an Error that names the member if an object
-// contains a member twice, since one of the two would be lost. Comments are skipped if `has_comments` is
+// contains a member twice, because one of the two would be lost. Comments are skipped if `has_comments` is
 // true, and rejected otherwise.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& name, bool has_comments = false);
 

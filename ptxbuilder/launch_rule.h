@@ -1,4 +1,4 @@
-// Defines textual rules, such as "ceil_div(count, 128)", which compute the numbers of a launch from a
+// Defines textual rules, such as "ceil_div(count, 128)", which compute the dimensions of a launch from a
 // kernel's arguments.
 #pragma once
 
@@ -35,29 +35,29 @@ class RuleValues {
   virtual int64_t multiprocessors() const = 0;
 };
 
-// A rule. It may contain integers, the names of the kernel's integer parameters, extent(TENSOR, DIMENSION)
-// for tensor maps (dimension 0 is the innermost), and `multiprocessors`, the number of multiprocessors of the
-// GPU. It may also contain the operators + - * / % < <= > >= == != with their meaning and precedence in C,
-// parentheses, ceil_div(a, b), min(a, b) and max(a, b). Numbers are signed 64-bit integers. A comparison
-// yields 1 or 0.
+// A rule. A rule may contain integers, the names of the kernel's integer parameters, extent(TENSOR,
+// DIMENSION) for tensor maps (dimension 0 is the innermost), and `multiprocessors`, the number of
+// multiprocessors of the GPU. It may also contain parentheses, ceil_div(a, b), min(a, b), max(a, b), and the
+// operators + - * / % < <= > >= == != with the meaning and precedence that they have in C. Numbers are signed
+// 64-bit integers. A comparison yields 1 or 0.
 class LaunchRule {
  public:
-  // Parses a rule. Errors refer to the rule as `what`, such as "grid.x". If the text is not a valid rule, an
-  // Error names the rule and the column; for an unknown name, it lists the known names.
+  // Parses a rule. Errors refer to the rule as `what`, such as "grid.x". If the text is not a valid rule,
+  // throws an Error that names the rule and the column. For an unknown name, the Error lists the known names.
   LaunchRule(std::string what, std::string text, std::span<const Parameter> parameters);
 
   const std::string& text() const { return text_; }
   const std::vector<RuleName>& names() const { return names_; }  // names in the rule, without duplicates
 
-  // Returns the rule's value. For a division by 0, an overflow, or a ceil_div of a negative number, an Error
-  // names the rule, the problem and the values.
+  // Returns the rule's value. For a division by 0, an overflow, or a ceil_div of a negative number, throws an
+  // Error that names the rule, the problem and the values.
   int64_t value(const RuleValues& values) const;
-  // Returns the text of an error, such as "grid.x = 'ceil_div(count, 0)': a division by 0, with count = 7".
+  // Returns an error message, such as "grid.x = 'ceil_div(count, 0)': a division by 0, with count = 7".
   std::string with_values(const std::string& problem, const RuleValues& values) const;
 
-  // Returns the rule as a C expression of type int64_t, which calls functions that c_functions() defines.
-  // `value` must return the C variable that holds names()[name]. `wrong` is a C variable of type const char*,
-  // initially NULL, that receives the description of a problem.
+  // Returns the rule as a C expression of type int64_t. The expression calls functions that c_functions()
+  // defines. `value` must return the C variable that holds names()[name]. `wrong` is a C variable of type
+  // const char*, initially NULL, that receives the description of a problem.
   std::string as_c(const std::function<std::string(size_t name)>& value, const std::string& wrong) const;
   static std::string c_functions();
 

@@ -1,5 +1,5 @@
-// Emits instruction rows into any LLVM module, for compilers that use an llvm::IRBuilder of their own. Like
-// all installed headers, this header only forward-declares LLVM classes and does not include LLVM headers.
+// Emits instruction rows into any LLVM module, for compilers that have their own llvm::IRBuilder. Like all
+// installed headers, this header only forward-declares LLVM classes and does not include LLVM headers.
 #pragma once
 
 #include "ptxbuilder/compile/codegen.h"
@@ -23,7 +23,7 @@ struct LlvmArgument : Argument {
 };
 
 // Emits one instruction at the IRBuilder's insertion point, and returns its results in the row's order, with
-// lists flattened. The row is from isa/rows.h or is the caller's own. If there is a `guard`, an i1, the
+// lists flattened. The row is from isa/rows.h or is defined by the caller. If there is a `guard`, an i1, the
 // instruction runs only in threads whose guard is true. If the instruction writes an operand without reading
 // it, the row cannot have a guard.
 //
@@ -31,8 +31,8 @@ struct LlvmArgument : Argument {
 // bfloat, float or double for a floating-point number; ptr addrspace(3) for smem, addrspace(7) for cluster,
 // addrspace(1) for gmem, addrspace(4) for constant, addrspace(5) for local, addrspace(6) for tmem, ptr for
 // generic and tmap, and i128 for b128. b16, b32 and b64 accept any of these types that has the same width. In
-// PTX, shared addresses have 32 bits, whatever their width in the module's data layout. An integer constant
-// is printed as a number. An immediate must be a host integer or an integer constant.
+// PTX, shared addresses have 32 bits, even if they have another width in the module's data layout. An integer
+// constant is printed as a number. An immediate must be a host integer or an integer constant.
 //
 // The module flag "ptxbuilder.ptx" holds the highest .version that the rows of the module need, and
 // "ptxbuilder.targets" holds the sets of targets that support the rows, such as "sm_90a" or
@@ -70,7 +70,7 @@ std::string generate_ptx(const llvm::Module& module, const ModuleOptions& option
                          Where where = Where::here());
 
 // Returns the kernels of a module in order, each with its signature, or with the reason why the signature is
-// not known. The parts of a signature come from these sources, without guesses:
+// not known. The parts of a signature are read from the following sources and never guessed:
 // - threads: nvvm.reqntid, or else nvvm.maxntid, along x only
 // - cluster: nvvm.cluster_dim; otherwise there is no cluster
 // - parameters: i1 to i64 (as u8 to u64), half, bfloat, float, double, and pointers to global memory, which

@@ -8,7 +8,7 @@ namespace ptxbuilder {
 namespace {
 
 struct Log {
-  std::shared_mutex mutex;  // held while a sink runs, so that log_to() can wait for the sink
+  std::shared_mutex mutex;  // held while a sink runs, so that log_to() can wait until the sink returns
   LogSink sink;
 };
 

@@ -1,4 +1,4 @@
-// Logs messages that are not errors to standard error or to a sink.
+// Logs messages other than errors, either to standard error or to a sink.
 #pragma once
 
 #include <cstdint>

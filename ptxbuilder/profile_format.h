@@ -21,11 +21,11 @@ struct ProfileFormat {
   // span_begin and later kinds have a value: the marked value, or the number of the span.
   enum class Kind : uint8_t { begin, end, span_begin, span_end, mark_u32, mark_s32, mark_f32 };
   static constexpr bool has_value(Kind kind) { return kind >= Kind::span_begin; }
-  static constexpr uint32_t kBefore = UINT32_MAX;  // `clock` if an event has the previous event's time
+  static constexpr uint32_t kBefore = UINT32_MAX;  // `clock` of an event at the previous event's time
   struct Event {
     Kind kind;
     uint32_t name;       // index in `names`
-    uint32_t clock;      // index of the word with the event's time, which events may share; or kBefore
+    uint32_t clock;      // index of the word with the event's time, or kBefore; events may share a word
     uint32_t value = 0;  // index of the word that holds the event's value, if it has one
     auto operator<=>(const Event&) const = default;
   };
@@ -74,7 +74,7 @@ constexpr uint32_t kLeastRecords = 32, kMostRecords = 1 << 20;
 constexpr const char* kCompletion = " completion";
 constexpr const char* kParameter = "profile";  // name of the kernel's last parameter, the buffer's address
 
-// States how much a warp has recorded, and where and when the warp ran.
+// Contains the amount of data that a warp has recorded, and the place and the time at which the warp ran.
 struct Header {
   uint32_t started, sm;  // 1 once the warp has begun, and the warp's multiprocessor
   uint32_t records;      // units that the warp's leader recorded or lost, written at the end

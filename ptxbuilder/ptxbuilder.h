@@ -1,4 +1,5 @@
-// Includes the whole library for building, proving and compiling kernels. runtime/runtime.h launches them.
+// Includes all headers for building, proving and compiling kernels. To launch kernels, include
+// runtime/runtime.h.
 #pragma once
 
 #include "ptxbuilder/compile/certify.h"

@@ -54,14 +54,14 @@ static_assert(sizeof(ReportHeader) == kHeaderBytes);
 // time limit, `waits` when a wait exceeds its limit, and `ended` at its end.
 enum class WarpState : uint32_t { none, runs, at_barrier, waits, ended };
 
-// Holds a warp's state, the site at which the warp is, and the object for which it waits.
+// Holds a warp's state, the site that the warp is executing, and the object for which it waits.
 struct Slot {
   WarpState state;
   uint32_t site;
   uint32_t cta;  // number of the CTA; x varies fastest, then y, then z
   uint32_t sm;
   uint32_t lanes;     // mask of the lanes that wait
-  uint32_t expected;  // expected parity, or expected least value of a counter
+  uint32_t expected;  // expected parity, or smallest value of a counter that ends the wait
   uint32_t object;    // offset of the mbarrier in dynamic shared memory
   uint32_t unused;
   uint64_t counter;  // address of the counter

@@ -43,7 +43,8 @@ struct TensorMapRecipe {
   std::vector<uint32_t> element_strides;  // innermost first; one stride for each extent of `box`
   Interleave interleave = Interleave::none;
   Swizzle swizzle = Swizzle::none;
-  L2Promotion l2_promotion = L2Promotion::b256;  // 1 to 2 % faster if memory is the bottleneck, never slower
+  L2Promotion l2_promotion = L2Promotion::b256;  // this default makes kernels 1 to 2 % faster if memory is
+                                                 // the bottleneck, and never slower
   OobFill oob_fill = OobFill::zero;
   // The number of pixels that a copy transfers in im2col mode (cuTensorMapEncodeIm2col), each with box[0]
   // channels; the other extents of `box` are then 1. In tiled mode, `pixels` is 0.
@@ -114,8 +115,9 @@ struct Signature {
   bool cooperative = false;
   // Set if the kernel records a profile in the buffer to which its last parameter points (runtime/profile.h).
   std::optional<ProfileFormat> profile = {};
-  // Set if the kernel reports waits that do not end, failed checks and prints to host memory. The kernel's
-  // last parameter points to this memory; runtime::LoadedKernel passes it, not the caller.
+  // Set if the kernel writes reports to host memory: waits that do not end, failed checks, and printed
+  // values. The kernel's last parameter points to this memory. The parameter is passed by
+  // runtime::LoadedKernel, not by the caller.
   std::optional<ReportFormat> report = {};
 
   // Numbers that ptxas has reported; empty if the kernel was not assembled.
@@ -131,8 +133,8 @@ struct Signature {
 // Signature.
 std::string to_json(const Signature& signature);
 
-// Returns the signature in the text of a sidecar. If the text is not a valid sidecar, the function throws an
-// Error that names the member, the value that was found and the value that was expected.
+// Parses the text of a sidecar, and returns its signature. If the text is not a valid sidecar, the function
+// throws an Error that names the member, the actual value and the expected value.
 Signature signature_from_json(const std::string& text, const std::string& file_name);
 
 }  // namespace ptxbuilder

@@ -1,4 +1,4 @@
-// Aligns two sequences: finds elements of one that correspond to elements of the other.
+// Aligns two sequences by finding elements that correspond to each other.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace ptxbuilder::analysis {
 
 // Returns the pairs of positions, ascending in both sequences, that have the largest sum of weights. If each
 // weight is 1, the result is the longest common subsequence. `worth(i, j)` is the weight of the pair (i, j),
-// or 0 if i and j cannot be a pair. Takes time proportional to rows x columns.
+// or 0 if i and j cannot be a pair. The running time is proportional to rows x columns.
 template <typename Worth>
 std::vector<std::pair<size_t, size_t>> align(size_t rows, size_t columns, const Worth& worth) {
   std::vector<std::vector<uint32_t>> best(rows + 1, std::vector<uint32_t>(columns + 1, 0));

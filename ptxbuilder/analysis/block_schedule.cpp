@@ -211,7 +211,7 @@ void schedule_from_end(const Code& code, const std::vector<RegisterEffect>& effe
   while (!ready.empty()) {
     size_t best = 0;
     int most = 0;
-    // Among instructions with equal gain, the one with the shortest chain of dependent instructions is
+    // If several instructions have equal gain, the one with the shortest chain of dependent instructions is
     // chosen, so that long chains are earlier in the block.
     for (size_t i = 0; i < ready.size(); ++i) {
       const int g = gain(ready[i]), depth = dependences.depth(ready[i]);

@@ -16,8 +16,8 @@ struct RegisterEffect {
 };
 std::vector<RegisterEffect> register_effects(const Code& code);
 
-// Calls `step` with each instruction of the block, last instruction first. Among the instructions that may be
-// next, the instruction with the greatest `gain` is chosen. An instruction precedes all uses of its results.
+// Calls `step` with each instruction of the block, last instruction first. Of the instructions that may be
+// next, it chooses the one with the greatest `gain`. An instruction precedes all uses of its results.
 // Ordinary loads and stores stay in order if they may access the same bytes. Every other instruction that
 // accesses memory, waits or has a side effect stays in order relative to all instructions that access memory.
 void schedule_from_end(const Code& code, const std::vector<RegisterEffect>& effects, const Block& block,

@@ -35,8 +35,8 @@ std::optional<int64_t> whole(std::string_view digits) {
   return value;
 }
 
-// Returns the text of an operand with each name replaced by "address". Other declarations determine to what
-// the address points.
+// Returns the text of an operand with each name replaced with "address". The declaration of a name determines
+// the object at the address.
 std::string written(const ptx_text::Operand& o) {
   std::string text = o.kind == ptx_text::Operand::Kind::name ? "address" : o.text;
   for (const ptx_text::Operand& part : o.parts) text.append(",").append(written(part));
@@ -89,15 +89,14 @@ class Flattening {
 
  private:
   struct Scope {
-    std::map<std::string, int, std::less<>> registers;  // the registers found so far, by name
+    std::map<std::string, int, std::less<>> registers;  // indexed by name
     std::map<std::string, std::pair<int64_t, std::string>, std::less<>>
         ranges;  // %r<12>: the number of registers, and their type
     std::map<std::string, std::string, std::less<>> single;  // the types of single registers
-    std::map<std::string, int, std::less<>> labels;          // index in labels_, by name
+    std::map<std::string, int, std::less<>> labels;          // index in labels_ for each name
     std::map<std::string, std::vector<std::string>, std::less<>> target_lists;  // .branchtargets
     std::map<std::string, const ptx_text::Directive*, std::less<>> prototypes;  // .call* directives
-    std::map<std::string, int, std::less<>> variables;  // index in the code's variables, by name; kNone if a
-                                                        // name is hidden
+    std::map<std::string, int, std::less<>> variables;  // index in the code's variables; kNone if hidden
   };
 
   void block(const std::vector<Statement>& statements) {
@@ -286,8 +285,8 @@ class Flattening {
     code_.operations.push_back(std::move(o));
   }
 
-  // An instruction writes its first operand if its row says so. An instruction without a row is assumed to
-  // write its first operand if that is a register, a list of registers, or _.
+  // An instruction writes its first operand if the row's syntax shows this. An instruction without a row is
+  // assumed to write its first operand if the operand is a register, a list of registers, or _.
   void set_results(Operation& o) {
     const isa::Recognised known = isa::recognise(*o.text);
     o.row = known.row;
@@ -340,7 +339,7 @@ class Flattening {
   const ptx_text::Module& module_;
   std::vector<int> results_;  // the function's results that are in registers
   int carry_ = kNone;
-  std::map<std::string, int> functions_;  // index in the code's functions, by name; kNone for other names
+  std::map<std::string, int> functions_;  // index in the code's functions, or kNone
   std::vector<Scope> scopes_;
   std::vector<int> labels_;  // for each label, the instruction after it
 };

@@ -1,6 +1,6 @@
 // Represents the instructions of a PTX kernel as a list. Blocks and their scopes are resolved, and registers
-// and labels have numbers. Each instruction lists the registers that it reads and writes, and the
-// instructions at which control may continue.
+// and labels are numbered. Each instruction lists the registers that it reads and writes, and the
+// instructions that may be executed next.
 #pragma once
 
 #include <array>
@@ -44,10 +44,9 @@ struct Operation {
   std::vector<std::string_view> words = {};  // "wgmma", "mma_async", "sync", ...
   int guard = kNone;                         // number of the predicate's register
   bool negated = false;
-  std::vector<Value> operands = {};          // including operands that are written
+  std::vector<Value> operands = {};          // all operands, including those that are written
   size_t results = 0;                        // number of operands that are written; they precede the others
-  bool updates = false;                      // whether these operands are also read, as wgmma reads its
-                                             // accumulators
+  bool updates = false;                      // true if the results are also read, like accumulators of wgmma
   std::vector<int> reads = {}, writes = {};  // registers, except the guard
   std::vector<int> targets = {};             // for a branch, the instructions to which it may jump
   bool falls_through = true;
@@ -94,8 +93,9 @@ struct RegisterName {
   std::string type;  // ".b32"
 };
 
-// A variable of the kernel or of the module in a state space. Each variable is a separate object, except that
-// all shared arrays whose length the host sets begin at the same address and therefore count as one object.
+// A variable of the kernel or of the module in a state space. Each variable is a separate object, except for
+// shared arrays whose length the host sets. All of these arrays begin at the same address, and therefore
+// count as one object.
 struct Variable {
   std::string name;
   std::string space;                 // ".shared", ".const", or ".param" for the arguments of a call
@@ -106,7 +106,8 @@ struct Variable {
   const ptx_text::Declarator* declarator = nullptr;
   bool is_of_module = false;
 
-  // Returns whether the host can access the variable, so that not all of its uses are in the kernel's text.
+  // Returns whether the host can access the variable. If so, the kernel's text does not contain all uses of
+  // the variable.
   bool is_of_host() const { return is_of_module && (space == ".global" || space == ".const"); }
   bool is_open() const { return space == ".shared" && bytes == 0; }
 };
@@ -119,7 +120,7 @@ struct Code {
   std::vector<Operation> operations;
   std::vector<RegisterName> registers;
   std::vector<Variable> variables;                   // the module's variables come first
-  std::vector<const ptx_text::Function*> functions;  // functions with a body that the code names, in order
+  std::vector<const ptx_text::Function*> functions;  // functions with a body that are named in the code
   std::vector<int> parameter_registers;              // for a function, its parameters that are in registers
 
   // Returns the threads of a CTA along x, y and z, from .maxntid or .reqntid, or zeros if the kernel has

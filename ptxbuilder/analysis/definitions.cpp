@@ -4,7 +4,7 @@
 
 namespace ptxbuilder::analysis {
 
-// Constructs pruned SSA form: a meet exists only if its register is needed after it (Cytron and others,
+// Constructs pruned SSA form: a meet exists only if its register is needed afterwards (Cytron and others,
 // Efficiently Computing Static Single Assignment Form and the Control Dependence Graph, 1991).
 Definitions::Definitions(const Code& code, const Graph& graph)
     : code_(code),
@@ -29,7 +29,7 @@ Definitions::Definitions(const Code& code, const Graph& graph)
              above = graph.dominators.parent[at(above)]) {
           std::vector<int>& frontier = frontier_[at(above)];
           if (!frontier.empty() && frontier.back() == b)
-            break;  // b is already in this frontier and in those above
+            break;  // b is already in this frontier and in the frontiers of the dominators above
           frontier.push_back(b);
         }
   for (int reg = 0; at(reg) < registers_.size(); ++reg) {
@@ -71,7 +71,7 @@ bool Definitions::is_single(int reg) const {
 
 void Definitions::find_meets(int reg) {
   Register& r = registers_[at(reg)];
-  // Finds the blocks that need the register, by going backward from each reader up to a writer.
+  // Finds the blocks that need the register, by searching backward from each reader up to a writer.
   std::vector<int> waiting;
   const auto need = [&](int block) {
     if (live_[at(block)] == reg) return;
@@ -105,7 +105,7 @@ void Definitions::find_meets(int reg) {
 }
 
 // The blocks that a block dominates follow it in the order of the dominator tree. The block's value is valid
-// in all of them, except in the subtrees of blocks that have a value of their own.
+// in all of these blocks, except in the subtrees of blocks that define another value.
 void Definitions::find_changes(int reg) {
   Register& r = registers_[at(reg)];
   struct Own {

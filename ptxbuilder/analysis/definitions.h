@@ -1,5 +1,5 @@
 // Finds the instruction whose result a register holds, or the point where paths with different results meet.
-// This is static single assignment (SSA) form, except that values have no names of their own.
+// The result corresponds to static single assignment (SSA) form, except that values have no separate names.
 #pragma once
 
 #include <vector>
@@ -21,14 +21,15 @@ struct Definition {
 
 class Definitions {
  public:
-  // A meet, which is called a phi function in SSA form: at the start of `block`, `reg` may hold the results
-  // of several instructions, and is read later.
+  // A meet, which is called a phi function in SSA form. At the start of `block`, `reg` may hold the results
+  // of several instructions, and `reg` is read later.
   struct Meet {
     int block, reg;
   };
 
-  // Takes time proportional to the number of instructions, plus the number of meets, plus the number of
-  // blocks in which registers with several writers are needed. `code` and `graph` must outlive this object.
+  // The running time is proportional to the number of instructions, plus the number of meets, plus the number
+  // of blocks in which registers with several writers are needed. `code` and `graph` must outlive this
+  // object.
   Definitions(const Code& code, const Graph& graph);
 
   // Return the definition that a register holds before an instruction, and at the end of a block. In
@@ -39,8 +40,8 @@ class Definitions {
   const std::vector<Meet>& meets() const { return meets_; }
 
  private:
-  // A definition that holds at the end of a block, and the position of this block in the dominator tree's
-  // order. It also holds in later blocks of the order, up to the next change.
+  // A definition that is valid at the end of a block, and the position of this block in the dominator tree's
+  // order. The definition is also valid in later blocks of the order, up to the next change.
   struct Change {
     int place;
     Definition at_end;

@@ -24,9 +24,9 @@ bool same(const Event& x, const Event& y) {
                     [](const auto& p, const auto& q) { return p.value == q.value; });
 }
 
-// Pairs events of the same kind in order, such that as many equal events as possible are paired. Because this
-// takes quadratic time, equal events at the start and at the end are paired first. If many events remain,
-// each of them is paired with the next event of its kind.
+// Pairs events of the same kind in order, so that the number of pairs of equal events is as large as
+// possible. Because the search takes quadratic time, equal events at the start and at the end are paired
+// first. If many events remain, each of them is paired with the next event of its kind.
 RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
   RegionPairs head, tail;
   size_t first = 0, end_a = a.size(), end_b = b.size();
@@ -44,8 +44,8 @@ RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
           break;
         }
   } else {
-    // A pair of the same kind has the weight 2, and a pair of equal events 3, so that an equal event is
-    // preferred to other events of its kind.
+    // Two events of the same kind have the weight 2, and two equal events have the weight 3, so that an equal
+    // event is preferred to other events of its kind.
     const auto worth = [&](size_t i, size_t j) -> uint32_t {
       const Event &x = a[first + i], &y = b[first + j];
       return x.kind != y.kind ? 0 : same(x, y) ? 3 : 2;
@@ -90,7 +90,7 @@ std::string all_of(const Event& e) {
   return text.empty() ? "one" : text;
 }
 
-// Returns the full text of an event. Events are equal if their texts are.
+// Returns the full description of an event. Two events are equal if their descriptions are equal.
 std::string in_full(const Event& e) {
   std::string text = e.kind;
   for (const Event::Attribute& attribute : e.attributes) text += fmt::format("\n{}", attribute.value);
@@ -106,7 +106,7 @@ void compare(const Region& region, const Event& a, const Event& b, std::vector<D
   for (const Event::Attribute& x : a.attributes) {
     const Event::Attribute* y = attribute_in(b, x.name);
     if (y && y->value == x.value) continue;
-    // The difference has the lesser of the two weights.
+    // The difference gets the less serious of the two weights.
     const Event::Attribute& lighter = y && y->weight > x.weight ? *y : x;
     differences.push_back({lighter.weight, region.name, a.kind, x.name, x.value, y ? y->value : "",
                            lighter.effect, a.line, b.line, region.is_fact});
@@ -123,11 +123,11 @@ std::string place_of(const std::vector<Event>& all, size_t i) {
 }
 
 // Reports the events without a partner. Equal events at different positions are reported as one difference,
-// or not at all if their order does not matter.
+// or not at all if they may be in any order.
 void find_lone(const Region& region, const std::vector<Event>& a, const std::vector<Event>& b,
                const RegionPairs& pairs, std::vector<Difference>& differences) {
   std::vector<size_t> lone_a;
-  std::map<std::string, std::set<size_t>> lone_b;  // events of b, by kind and attributes
+  std::map<std::string, std::set<size_t>> lone_b;  // events of b, indexed by kind and attributes
   std::set<size_t> paired_a, paired_b;
   for (const auto& [p, q] : pairs) paired_a.insert(p), paired_b.insert(q);
   for (size_t j = 0; j < b.size(); ++j)
@@ -163,7 +163,7 @@ void find_lone(const Region& region, const std::vector<Event>& a, const std::vec
                            b[j].line, region.is_fact});
 }
 
-// Removes hashes from a text.
+// Removes hashes from a description.
 std::string without_hashes(std::string text) {
   for (size_t at = 0; (at = text.find(" #", at)) != std::string::npos;) {
     size_t end = at + 2;
@@ -176,8 +176,9 @@ std::string without_hashes(std::string text) {
   return text;
 }
 
-// Finds differences between regions whose reported events are equal: compares everything that their
-// instructions read, and their conditions. Instructions that may be in any order are compared as a set.
+// Finds differences between regions whose reported events are equal, by comparing all values that the
+// instructions read, and the conditions under which they run. Instructions that may be in any order are
+// compared as a set.
 std::vector<Difference> what_is_not_told(const Region& a, const Region& b) {
   const auto exact = [](const Region& region) {
     std::vector<std::pair<uint64_t, uint32_t>> in_order, others;
@@ -254,7 +255,7 @@ std::string text(const Difference& d) {
 }
 
 std::string report(const std::vector<Difference>& differences, bool all) {
-  // Among differences of the same kind, only the first one is reported.
+  // Only the first of several differences of the same kind is reported.
   using Way = std::tuple<Weight, std::string, std::string, std::string>;
   std::map<Way, size_t> ways;
   std::map<std::string, std::map<std::string, size_t>> by_region;  // numbers of differences

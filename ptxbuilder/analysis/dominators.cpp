@@ -82,8 +82,8 @@ class Dominators {
     }
   }
 
-  // Returns the node with the least semidominator among v and the linked nodes above v. Also compresses
-  // paths.
+  // Returns the node with the smallest semidominator among v and the linked nodes above v. Also compresses
+  // the paths that it follows.
   int least(int v) {
     if (ancestor_[at(v)] < 0) return v;
     path_.clear();

@@ -1,4 +1,4 @@
-// Finds, for each node of a flow graph, its dominators: the nodes that are on every path from the root to the
+// Finds the dominators of each node of a flow graph, which are the nodes on every path from the root to the
 // node.
 #pragma once
 
@@ -17,7 +17,7 @@ struct DominatorTree {
   std::vector<int> first, last;  // for each node, its position in `order`, and the last position in its
                                  // subtree
 
-  // Takes time O(n log n) for n edges.
+  // Runs in O(n log n) time for n edges.
   static DominatorTree of(const Edges& successors, const Edges& predecessors, int root);
 
   bool reaches(int node) const { return first[static_cast<size_t>(node)] >= 0; }

@@ -43,8 +43,8 @@ void Exact::add_way(int block, int to, const Sum& predicate, bool holds) {
   ways_[at(block)].push_back({.to = to, .condition = condition_of(predicate, holds)});
 }
 
-// Returns the condition that a predicate holds, or does not hold. A predicate and its double negation are the
-// same condition.
+// Returns the condition that a predicate holds or, if `holds` is false, that it does not hold. A predicate
+// and its double negation are the same condition.
 Exact::Condition Exact::condition_of(Sum condition, bool holds) const {
   while (const Atom* opposite = values_.only_atom(condition, "not.pred")) {
     condition = Sum(opposite->inputs[0]);
@@ -100,7 +100,7 @@ bool Exact::is_brought_back(const Atom& a, size_t input) const {
 
 void Exact::find_order() {
   const int count = values_.atoms();
-  std::vector<uint8_t> state(at(count), 0);  // 0 is open, 1 entered, 2 done
+  std::vector<uint8_t> state(at(count), 0);  // 0 means not visited, 1 means entered, 2 means done
   std::vector<int> waiting;
   const auto add = [&](const Sum& sum) {
     for (const auto& term : sum.terms)
@@ -143,7 +143,7 @@ void Exact::find_ordinals() {
 }
 
 uint64_t Exact::of(const Sum& sum, const std::vector<uint64_t>& atoms) const {
-  uint64_t terms = 0;  // a sum, since terms may be in any order
+  uint64_t terms = 0;  // computed as a sum, because terms may be in any order
   for (const auto& [number, factor] : sum.terms)
     terms +=
         mixed(at(number) < atoms.size() ? atoms[at(number)] : of_atom(number), static_cast<uint64_t>(factor));
@@ -160,7 +160,7 @@ uint64_t Exact::of_atom(int number) const {
     for (const Sum& input : a.inputs) hash = mixed(hash, of(input));
     return hash;
   }
-  uint64_t any_order = 0;  // a sum, because the order of predecessors depends on the layout
+  uint64_t any_order = 0;  // a sum, because the order of predecessors depends on the code's layout
   const auto from = values_.predecessors(a);
   for (size_t i = 0; i < a.inputs.size(); ++i)
     any_order += mixed(from[i] == kNone ? 0 : of_edge(from[i], a.block),
@@ -179,9 +179,9 @@ uint64_t Exact::of_edge(int from, int to) const {
   return hash;
 }
 
-// An edge decides whether certain blocks run: the blocks that are on every path from the edge, up to the
-// first block that is on every path from the edge's source. These blocks form a path in the post-dominator
-// tree. The edge is added at one end of this path, and subtracted at the other.
+// An edge decides whether certain blocks run. These are the blocks on every path from the edge, up to the
+// first block that is on every path from the edge's source. The blocks form a path in the post-dominator
+// tree. The edge is added at one end of this path, and subtracted at the other end.
 void Exact::find_contexts() {
   std::vector<uint64_t> sums(graph_.blocks.size() + 1, 0);  // sums of the contexts of the previous round
   for (int b : graph_.order)
@@ -196,7 +196,7 @@ void Exact::find_contexts() {
 }
 
 void Exact::refine() {
-  constexpr int kMostRounds = 100;  // in real loops, values are passed on for fewer rounds
+  constexpr int kMostRounds = 100;  // a limit that values in real loops do not reach
   contexts_.assign(graph_.blocks.size(), 0);
   atoms_.assign(at(values_.atoms()), 0);
   size_t told_apart = 0;

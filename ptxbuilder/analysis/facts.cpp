@@ -150,7 +150,7 @@ std::string Facts::plain(const Operation& o) {
                              word == "shared::cta" || word == "b16" || word == "tile";
     if (is_default || is_spelling) continue;
     if (o.is("stmatrix", "ldmatrix") && word[0] == 'x')
-      count = word;  // the count may be before or after the shape
+      count = word;  // the count may precede or follow the shape
     else
       name += fmt::format(".{}", word);
   }

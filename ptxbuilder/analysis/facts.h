@@ -1,5 +1,5 @@
 // Describes a kernel's design as facts, such as "stages" and "groups under way". The list of facts is the
-// same for every kernel. Kernels of different origin differ in nearly every instruction, but only in few
+// same for every kernel. Kernels of different origin differ in nearly all instructions, but in only a few
 // facts.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::analysis {
 
-// Returns the facts as events of regions. Each event has one value, which does not contain names or hashes.
+// Returns the facts as events of regions. Each event has one value. Values do not contain names or hashes.
 std::vector<Region> facts(KernelAnalysis& kernel);
 
 }  // namespace ptxbuilder::analysis

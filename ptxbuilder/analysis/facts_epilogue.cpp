@@ -81,7 +81,8 @@ void Facts::epilogue() {
       [](const Operation& o) { return o.is("stmatrix") || (o.is("st") && o.has("shared")); },
       "elements at other places, more instructions for the same result, or bank conflicts");
   add_kinds(Weight::result, "out of shared memory", epilogue_, is_store, "other boxes, or more of them");
-  // The numbers are stated relative to the number of stores, so that larger boxes are only one difference.
+  // The numbers are given relative to the number of stores, so that larger boxes count as only one
+  // difference.
   const size_t stores = count(epilogue_, is_store);
   for (const auto& [kind, test, effect] :
        {std::tuple("fences", Test([](const Operation& o) { return o.is("fence") && o.has("proxy"); }),

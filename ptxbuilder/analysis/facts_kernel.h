@@ -1,4 +1,4 @@
-// Holds the state that the facts of facts.h share; each topic has its own file.
+// Holds the state that the computations of the facts in facts.h share. Each topic has a separate file.
 #pragma once
 
 #include <functional>
@@ -72,7 +72,8 @@ class Facts {
   // Returns the constants that may be the initial value of a parity.
   std::string first_parity(int i);
   void gather_constants(const Sum& sum, std::set<int64_t>& constants, std::set<int>& seen) const;
-  // Finds the bulk loads of the loop, sorted by destination, since their order in the text does not matter.
+  // Finds the bulk loads of the loop. They are sorted by destination, because their order in the text has no
+  // effect.
   Operations find_bulk_loads();
   void copies();
   // Returns the distance by which a coordinate advances in each iteration.
@@ -87,7 +88,7 @@ class Facts {
   std::string by_warp(size_t n);
   // Returns descriptions of the instructions of the loop, in order.
   std::vector<std::string> order();
-  // Describes whether the freed stage is the one that was just multiplied.
+  // Describes whether the freed stage is the stage that the preceding product reads.
   std::string freed();
 
   // The following functions are defined in facts_epilogue.cpp.
@@ -96,12 +97,12 @@ class Facts {
   // loop.
   void find_epilogue();
   // Selects one of several mutually exclusive paths, for example with and without bounds checks. Prefers the
-  // path with the most stores and, among equal paths, the one with the most instructions. Back edges are not
-  // followed.
+  // path with the most stores and, if several paths have equally many stores, the path with the most
+  // instructions. Back edges are not followed.
   std::vector<int> longest_path(const std::vector<int>& blocks) const;
 
-  // Adds the undecided facts. They count as a difference unless the other kernel has the same number of
-  // undecided facts.
+  // Adds each kind of undecided fact with its number. A different number in the other kernel counts as a
+  // difference.
   void unknowns();
 
   const Portrait& p_;

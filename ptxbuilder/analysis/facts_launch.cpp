@@ -47,7 +47,7 @@ void Facts::launch() {
 
 void Facts::declarations() {
   int64_t align = 1;
-  std::vector<std::string> variables;  // sorted below, since their order does not matter
+  std::vector<std::string> variables;  // sorted below, because their order has no effect
   for (const Variable& v : code_.variables) {
     if (v.space == ".shared") align = std::max(align, v.align);
     if (!v.initializer.empty())

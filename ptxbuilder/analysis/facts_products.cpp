@@ -1,4 +1,4 @@
-// Collects facts about the loop that multiplies.
+// Collects facts about the loop that computes the products.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

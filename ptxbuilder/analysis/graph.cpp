@@ -94,8 +94,8 @@ void find_loops(Graph& graph) {
         if (graph.reaches(predecessor)) waiting.push_back(predecessor);
     }
     std::sort(loop.blocks.begin(), loop.blocks.end());
-    // Each header is visited after the headers that dominate it, so the last loop found to contain this
-    // header is the innermost.
+    // Each header is visited after the headers that dominate it, so the last loop that was found to contain
+    // this header is the innermost one.
     loop.parent = graph.blocks[at(header)].loop;
     if (loop.parent != kNone) loop.depth = graph.loops[at(loop.parent)].depth + 1;
     for (int b : loop.blocks) graph.blocks[at(b)].loop = number;

@@ -28,7 +28,7 @@ struct Loop {
 struct Graph {
   std::vector<Block> blocks;
   std::vector<int> order;     // reachable blocks, each after its dominators
-  std::vector<int> place;     // for each block, its position in the order; kNone for unreachable blocks
+  std::vector<int> place;     // for each block, its position in `order`; kNone for unreachable blocks
   std::vector<Loop> loops;    // all loops, each after the loop that encloses it
   std::vector<int> block_of;  // indexed by instruction
   DominatorTree dominators;

@@ -13,11 +13,11 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// A rule. To add a rule, add a row to the table below, and write the rule's function.
+// A row of the table of rules below. To add a rule, add a row, and write the rule's function.
 struct Rule {
   RuleText text;
   Check check;
-  bool is_last = false;  // whether the rule runs only if no other rule has found anything
+  bool is_last = false;  // true if the rule runs only when no other rule has findings
 };
 
 constexpr Rule kRules[] = {
@@ -173,7 +173,7 @@ bool has_found(const std::vector<Finding>& findings) {
                      [](const Finding& f) { return !f.is_advice && !f.is_undecided; });
 }
 
-// Joins equal errors in several places into one finding, at the first of them.
+// Joins equal findings at several places into one finding at the first place.
 std::vector<Finding> joined(std::vector<Finding> all) {
   std::stable_sort(all.begin(), all.end(),
                    [](const Finding& a, const Finding& b) { return a.line < b.line; });

@@ -1,6 +1,6 @@
 // Finds errors and likely errors in a kernel by examining its PTX, without running it. Each finding describes
-// something that a thread does on a path through the kernel. A rule that cannot decide whether there is an
-// error reports none.
+// an action of a thread on a path through the kernel. If a rule cannot decide whether there is an error, it
+// does not report one.
 #pragma once
 
 #include <map>
@@ -18,12 +18,12 @@ namespace ptxbuilder::analysis {
 struct Finding {
   std::string_view rule;             // name of the rule
   uint32_t line = 0, column = 0;     // position in the PTX
-  std::string what;                  // description, with the relevant values
+  std::string what;                  // description of the error, with the relevant values
   std::string_view cure;             // remedy, in one sentence
   std::vector<uint32_t> lines = {};  // other instructions involved, in ascending order
-  int times = 1;                     // number of occurrences, the first one at `line`
-  bool is_advice = false;            // the code is correct, but could be better
-  bool is_undecided = false;         // the analysis could not decide
+  int times = 1;                     // number of occurrences; the first occurrence is at `line`
+  bool is_advice = false;            // true if the code is correct, but could be better
+  bool is_undecided = false;         // true if the analysis could not decide whether there is an error
 };
 
 struct RuleText {
@@ -32,8 +32,8 @@ struct RuleText {
 };
 std::vector<RuleText> lint_rules();
 
-// Selects the undecided findings that are reported: only those of rules that gave up because the kernel is
-// too large, or also those of rules that skipped something unknown.
+// Selects the undecided findings that are reported. They are either only those of rules that gave up because
+// the kernel is too large, or also those of rules that skipped an unknown operation.
 enum class Undecided : uint8_t { given_up, all };
 
 // The swizzles of the tensor maps of a launch, indexed by the number of the parameter and the byte offset in
@@ -47,7 +47,7 @@ std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kerne
                           const std::set<std::string, std::less<>>& allowed = {},
                           Undecided undecided = Undecided::given_up, const TensorMaps& maps = {});
 
-// Returns a text such as "line 12:3: wgmma-fence: ... (line 4); 16 times. Cure."
+// Returns a string such as "line 12:3: wgmma-fence: ... (line 4); 16 times. Cure."
 std::string text(const Finding& finding);
 
 }  // namespace ptxbuilder::analysis

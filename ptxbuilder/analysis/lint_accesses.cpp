@@ -52,7 +52,8 @@ const Spread& Meetings::spread(const ThreadClass& c, const Access& access) {
   if (!is_new) return known->second;
   const Sum first = kernel_.values_in(c).rest(access.address);
   std::set<int64_t> all = {0};
-  // Skips threads if anything other than their number decides whether they run the access.
+  // Skips threads if a condition that does not depend only on their number decides whether they run the
+  // access.
   for (const ThreadClass& other : kernel_.classes) {
     if (other.runs[at(access.operation)] == Runs::no) continue;
     kernel_.spend(other.threads.size());
@@ -103,7 +104,7 @@ Meetings::Reaches Meetings::by_barrier(const ThreadClass& c, const Access& acces
 
 bool Meetings::meet(const ThreadClass& c, const Access& earlier, const Access& later, int moves) {
   ThreadValues& in = kernel_.values_in(c);
-  // If a condition other than a ring's stage determines both addresses, it has the same value for both.
+  // If a value other than a ring's stage determines both addresses, this value is the same for both.
   const Sum from = in.rest(earlier.address), to = in.rest(later.address);
   if (moves == 0 && from.terms == to.terms)
     return meet({&c, &earlier, from.constant}, {&c, &later, to.constant});

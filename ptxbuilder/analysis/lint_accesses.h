@@ -1,5 +1,5 @@
-// Finds the bytes in shared memory that instructions access. While a rule follows the paths through a kernel,
-// tracks how addresses move from stage to stage of a ring.
+// Finds the bytes in shared memory that instructions access. Also tracks how addresses move from stage to
+// stage of a ring while a rule follows the paths through a kernel.
 #pragma once
 
 #include <map>
@@ -27,7 +27,7 @@ std::vector<Access> tiles_of(LintKernel& kernel, int wgmma);
 std::optional<Access> write_of(LintKernel& kernel, int i);
 // Returns the accesses of an instruction that reads from shared memory, in each thread.
 std::vector<Access> reads_of(LintKernel& kernel, int i);
-// Reports the wgmmas whose descriptors the rule cannot decode.
+// Reports the wgmmas whose descriptors cannot be decoded.
 void tell_unknown_reads(LintKernel& kernel, Report& report);
 
 // Returns whether an instruction waits for other threads.
@@ -69,9 +69,9 @@ class Readers {
 
   const std::map<int, std::vector<Access>>& all() const { return all_; }  // indexed by instruction
   // Returns, for each barrier, the reads that follow a wait for the barrier without another wait in between.
-  // If `by_wgmma`, returns only the reads of wgmmas that no proxy fence separates from the wait. Such a fence
-  // would order the writes of other threads, since a proxy fence may be anywhere along the causality order
-  // (PTX ISA, "Causality order").
+  // If `by_wgmma` is true, returns only the reads of wgmmas that no proxy fence separates from the wait. Such
+  // a fence would order the writes of other threads, because a proxy fence may be at any point of the
+  // causality order (PTX ISA, "Causality order").
   const Meetings::Reaches& behind_waits(bool by_wgmma);
 
  private:
@@ -84,12 +84,12 @@ class Readers {
 // Finds the addresses that an instruction changes, for example when a loop advances to the next stage.
 class Moves {
  public:
-  static constexpr int most = 8;  // the number of moves after which an address is no longer followed
+  static constexpr int most = 8;  // number of moves after which an address is no longer tracked
 
   void add(const LintKernel& kernel, int key, const Sum& place);
 
-  // Updates the addresses that a walk remembers, which are indexed by key and by number of moves so far:
-  // counts one more move for each address that instruction i changes.
+  // Updates the addresses that a walk remembers, which are indexed by key and by number of moves. Each
+  // address that instruction i changes has moved once more.
   template <typename State>
   void step(int i, std::map<std::pair<int, int>, State>& all) const {
     const auto found = at_.find(i);

@@ -1,6 +1,7 @@
-// Rules about bulk copies from shared memory (PTX ISA, "cp.async.bulk", "Async proxy"). Before bytes are
-// copied, a fence must follow the threads' writes, and the other warps that wrote must have met at a barrier.
-// A buffer must not be written again before the copy has read it.
+// Implements the rules about bulk copies from shared memory (PTX ISA, "cp.async.bulk", "Async proxy"). Before
+// bytes are copied, the threads that wrote them must have executed a fence, and writers in other warps must
+// have synchronized with the copying thread at a barrier. A buffer must not be written again before the copy
+// has read it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,23 +30,24 @@ bool is_barrier(const Operation& o) {
 }
 
 struct BulkWrite {
-  bool is_fenced = false, is_met = false;  // a fence.proxy.async has followed, and then a barrier
+  // `is_fenced` is set after a fence.proxy.async, and `is_met` after a barrier that follows the fence.
+  bool is_fenced = false, is_met = false;
   bool operator==(const BulkWrite&) const = default;
 };
 
 struct BulkStore {
   static constexpr int open = 0, oldest = 100;
 
-  int age = open;        // number of groups committed since then, including this one's
-  bool is_read = false;  // whether a wait of this thread has shown that the copy has read its source
+  int age = open;        // number of groups committed since the store, including the group of the store
+  bool is_read = false;  // true if a wait of this thread has ensured that the copy has read its source
   bool operator==(const BulkStore&) const = default;
 };
 
-// The writes and bulk stores of a thread that still matter on a path.
+// The writes and bulk stores of a thread that are still relevant on a path.
 struct BulkState {
   std::map<int, BulkWrite> writes = {};
-  // The key is the instruction, and the number of moves of its address since then, if a loop moves the
-  // address from buffer to buffer.
+  // The key consists of the instruction and of the number of moves of its address since the store, if a loop
+  // moves the address from buffer to buffer.
   std::map<std::pair<int, int>, BulkStore> stores = {};
 
   bool operator==(const BulkState&) const = default;
@@ -148,8 +150,8 @@ class BulkWalk {
     return are_near ? std::optional(b.constant - a.constant) : std::nullopt;
   }
 
-  // Returns whether `write` writes bytes of the source of `store`. The source is assumed to extend up to the
-  // source of the next store.
+  // Returns whether `write` writes to the source of `store`. The source is assumed to extend up to the source
+  // of the next store.
   bool is_in(int write, int store) {
     const std::optional<int64_t> from = distance(store, write);
     if (!from || *from < 0) return false;
@@ -197,9 +199,9 @@ class BulkWalk {
   }
 
   // Handles a write or a load to the source of a store. The executing thread must have waited until the store
-  // has read the bytes. If several warps write, each of them must be ordered after such a wait.
+  // has read the bytes. If several warps write, each warp must be ordered after such a wait.
   void overwrite(const BulkState& s, int i, bool is_by_warps) {
-    constexpr int64_t kLeast = hopper::bulk_unit;  // bytes that every copy reads
+    constexpr int64_t kLeast = hopper::bulk_unit;  // minimum number of bytes that a copy reads
     for (const auto& [key, pending] : s.stores)
       if (const auto from = distance(key.first, i); from && *from >= 0 && *from < kLeast &&
                                                     returns(key.first, key.second) &&
@@ -223,9 +225,9 @@ class BulkWalk {
 
   LintKernel& kernel_;
   std::set<LintEvent> events_;
-  std::map<int, std::optional<Sum>> place_;   // source of a store, or destination of a write
-  std::map<int, std::optional<Sum>> loads_;   // destination of a bulk load
-  std::map<int, std::vector<Access>> tiles_;  // accesses of a wgmma
+  std::map<int, std::optional<Sum>> place_;   // source of each store, and destination of each write
+  std::map<int, std::optional<Sum>> loads_;   // destination of each bulk load
+  std::map<int, std::vector<Access>> tiles_;  // accesses of each wgmma
   Moves moves_;                               // moves of the stores' addresses
   std::map<int, bool> shared_by_warps_;       // for each write, the result of is_shared_by_warps()
   ThreadValues* in_ = nullptr;

@@ -15,7 +15,7 @@ struct Range {
   auto operator<=>(const Range&) const = default;
 };
 
-// Finds the bytes that copies transfer, and the number of these bytes that the kernel reads.
+// Determines the number of bytes that copies transfer, and the number of these bytes that the kernel reads.
 class Bytes {
  public:
   explicit Bytes(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
@@ -124,7 +124,7 @@ class Bytes {
     return all % stages == 0 ? all / stages : 0;
   }
 
-  // Returns the address that the offset has in the first stage of each ring.
+  // Returns the smallest value of the offset, which is its value in the first stage of a ring.
   std::optional<int64_t> first_place(const std::optional<Sum>& offset, ThreadValues& in) {
     if (!offset) return std::nullopt;
     const auto places = options(kernel_, in, *offset);
@@ -149,11 +149,12 @@ class Bytes {
     }
   }
 
-  // Records the reads of a wgmma. It reads 32 bytes in each of the 64 rows of A and the n rows of B. If A is
-  // sparse, it reads 64 bytes in each row of B.
+  // Records the reads of a wgmma, which are 32 bytes in each of the 64 rows of A and the n rows of B, or 64
+  // bytes in each row of B if A is sparse.
   void find_products(int i, ThreadValues& in) {
     const Operation& o = kernel_.operation(i);
-    constexpr int64_t kRows = 64, kTransposed = 2;  // rows of A; bytes of an element that may be transposed
+    // The number of rows of A, and the number of bytes of an element that may be transposed.
+    constexpr int64_t kRows = 64, kTransposed = 2;
     const bool is_sparse = o.has("sp");
     int64_t columns = 0;
     for (std::string_view word : o.words)
@@ -203,14 +204,14 @@ class Bytes {
   std::map<int, std::set<int64_t>> destinations_;
   std::map<int, std::map<int64_t, int64_t>> by_barrier_;
   std::set<int64_t> starts_;  // starts of the used and unused ranges in shared memory
-  // The key is the operand, and whether it is transposed, so that an operand that is read in several ways
+  // The key consists of the operand and its transposition, so that an operand that is read in several ways
   // counts only once.
   std::map<std::pair<size_t, int64_t>, std::set<Range>> products_;
-  std::set<int64_t> words_;  // words of 4 bytes that are loaded
+  std::set<int64_t> words_;  // addresses of the words of 4 bytes that are loaded
   bool has_reads_ = false;
 };
 
-// The instructions that add to the expected bytes of one phase.
+// The expect_tx instructions that belong to one phase.
 using Expectation = std::vector<size_t>;  // indices in Protocol::uses, each before the next
 
 // Returns whether `first`, or a use between `first` and `second`, performs the action `does` on the barriers
@@ -232,8 +233,8 @@ int loop_of(const LintKernel& kernel, int i) {
   return kernel.graph.blocks[at(kernel.graph.block_of[at(i)])].loop;
 }
 
-// Returns whether two expect_tx of a thread belong to one phase. The phase cannot end between them if no
-// arrival is between them, or if no copy of the expected bytes has begun.
+// Returns whether two expect_tx of a thread belong to one phase. The phase cannot end between the two if no
+// arrival is between them, or if no copy of the expected bytes has started.
 bool are_of_one_phase(LintKernel& kernel, const Protocol& protocol, size_t first, size_t second) {
   const Use &a = protocol.uses[first], &b = protocol.uses[second];
   const Operation &x = kernel.operation(a.operation), &y = kernel.operation(b.operation);
@@ -261,7 +262,8 @@ std::vector<Expectation> expectations(LintKernel& kernel, const Protocol& protoc
   return all;
 }
 
-// Returns the copies to the barriers of an expectation that follow this expectation, and no later one.
+// Returns the copies to the barriers of an expectation that follow this expectation without a later
+// expectation in between.
 std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, const Expectation& expectation) {
   std::vector<int> copies;
   const size_t expect = expectation.front();
@@ -283,7 +285,7 @@ std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, const E
   return copies;
 }
 
-// Returns the number of threads that access the first barrier of a use with an instruction, or 1 if the
+// Returns the number of threads that use an instruction to access the first barrier of a use, or 1 if the
 // number is not known.
 int64_t threads_of(Protocol& protocol, int operation, size_t use) {
   const auto found = std::find_if(protocol.uses.begin(), protocol.uses.end(),
@@ -377,7 +379,7 @@ void check_stages(LintKernel& kernel, Report& report) {
     int64_t barrier;
     int copy;
   };
-  std::map<Cells, std::map<int64_t, Filled>> rings;  // filled ranges, by barriers and address
+  std::map<Cells, std::map<int64_t, Filled>> rings;  // filled ranges, indexed by barriers and by address
   for (size_t u = 0; u < protocol.uses.size(); ++u) {
     const int copy = protocol.uses[u].operation;
     for (const auto& [barrier, to] : bytes.by_barrier(copy)) {

@@ -1,6 +1,6 @@
-// Rules about a cluster's shared memory (PTX ISA, "Distributed shared memory"): a CTA must have started
-// before other CTAs access its memory, it must not exit before they have read that memory, and accesses must
-// name .shared::cluster.
+// Rules about a cluster's shared memory (PTX ISA, "Distributed shared memory"): other CTAs may access a CTA's
+// memory only after the CTA has started, a CTA must not exit before other CTAs have read its memory, and
+// accesses must name .shared::cluster.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// The last read of another CTA's shared memory that a thread has not announced yet.
+// The most recent read of another CTA's shared memory that the reading thread has not announced to that CTA
+// yet.
 struct PeerRead {
   int operation = kNone;
 
@@ -23,7 +24,7 @@ struct PeerRead {
   }
 };
 
-// Returns whether the first address of an instruction belongs to another CTA.
+// Returns whether the first address of an instruction belongs to another CTA's memory.
 bool is_mapped(LintKernel& kernel, int i) {
   const std::vector<Sum> addresses = kernel.addresses(i);
   return !addresses.empty() &&
@@ -64,7 +65,8 @@ std::set<LintEvent> walk_entries(LintKernel& kernel) {
   for (const ThreadClass& c : kernel.classes)
     follow(kernel, c, Entry{}, [&](Entry& s, int i, bool is_last) {
       const Operation& o = kernel.operation(i);
-      // The thread's own wait, another thread's wait, or a peer's signal shows that the other CTAs run.
+      // A wait of this thread or of another thread, or a signal from a peer, shows that the other CTAs have
+      // started.
       if (o.is_barrier() && !o.has("arrive") && !o.has("warp"))
         s.is_known |=
             std::any_of(waits.begin(), waits.end(), [&](int wait) { return !kernel.precedes(i, wait); });

@@ -13,14 +13,14 @@ namespace ptxbuilder::analysis {
 namespace {
 
 struct Written {
-  int age = 0;           // for a copy, number of groups committed since then, including its own
+  int age = 0;           // for a copy, the number of groups committed since the copy, including its group
   bool is_done = false;  // true for a store, and for a copy after its wait
 
   bool operator==(const Written&) const = default;
 };
 
-// The writes of a thread that no wait or no fence has followed yet, by instruction and by the number of moves
-// of their address since then.
+// The writes of a thread after which a wait or a fence is still missing. The key consists of the instruction
+// and of the number of moves of its address since the write.
 struct WrittenState {
   std::map<std::pair<int, int>, Written> all = {};
 
@@ -53,8 +53,8 @@ class CopyWalk {
  public:
   enum Kind : int {
     kRead,     // an instruction reads the bytes that `other` copies
-    kTold,     // an arrival at a barrier at which other threads wait before they read the bytes
-    kUnfenced  // an arrival for a wgmma that reads the bytes that `other` wrote
+    kTold,     // an arrival at a barrier for which other threads wait before they read the bytes
+    kUnfenced  // an arrival before a wgmma that reads the bytes that `other` wrote, without a fence
   };
 
   explicit CopyWalk(LintKernel& kernel)
@@ -115,8 +115,8 @@ class CopyWalk {
     return known->second;
   }
 
-  // Returns whether threads that wait for an arrival then read the bytes of a copy or store or, if
-  // `by_wgmma`, read them with a wgmma.
+  // Returns whether threads that wait for an arrival then read the bytes of a copy or store or, if `by_wgmma`
+  // is true, read them with a wgmma.
   bool is_told(std::pair<int, int> copy, const Use& arrival, bool by_wgmma) {
     const auto [known, is_new] = told_[by_wgmma].try_emplace({class_, copy, arrival.operation}, false);
     const auto barrier = kernel_.shared_offset(arrival.address);
@@ -144,7 +144,7 @@ class CopyWalk {
   std::set<LintEvent> events_;
 };
 
-// Returns whether an address is the same in all steps, or goes around a ring.
+// Returns whether an address is the same in all steps, or moves around a ring.
 bool is_followed(LintKernel& kernel, const Access& access) {
   return std::all_of(kernel.classes.begin(), kernel.classes.end(), [&](const ThreadClass& c) {
     ThreadValues& in = kernel.values_in(c);

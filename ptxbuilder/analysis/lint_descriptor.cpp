@@ -1,5 +1,5 @@
 // The rule about wgmma's descriptors (PTX ISA, "Matrix Descriptor Format"): all descriptors of a tile must
-// have the same swizzle as the tensor map with which the tile was copied.
+// have the same swizzle as the tensor map of the copy that filled the tile.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,8 +30,8 @@ Destinations destinations(LintKernel& kernel) {
   return all;
 }
 
-// A group of descriptors of A or of B in a loop. They are for the bytes of one copy, and their addresses
-// differ by constants.
+// A group of descriptors of A or of B in a loop. The descriptors refer to bytes that one copy fills, and
+// their addresses differ by constants.
 struct Tile {
   size_t operand;
   int loop;
@@ -46,11 +46,11 @@ struct Reader {
   int wgmma;
   int64_t first, last;
 };
-using Readers = std::map<int, std::vector<Reader>>;  // readers in order, by the layout in their descriptors
+using Readers = std::map<int, std::vector<Reader>>;  // indexed by the layout in their descriptors
 
 // Returns whether a wgmma reads the same tile as other wgmmas. If the tile was not copied, its beginning is
-// not known here. The wgmma is then assumed to read the same tile only if its bytes lie between bytes that
-// the others read.
+// not known. The wgmma is then assumed to read the same tile only if it reads bytes between bytes that other
+// wgmmas read.
 bool reads_between(const Reader& one, const std::vector<Reader>& others) {
   int64_t first = others[0].first, last = others[0].last;
   for (const Reader& other : others) {
@@ -61,7 +61,7 @@ bool reads_between(const Reader& one, const std::vector<Reader>& others) {
 }
 
 // The beginning of the tile of a wgmma operand, in the tile's first stage, and the layout in the operand's
-// descriptor. The function below returns nothing if the operand is in registers or not known.
+// descriptor. The following function returns nothing if the operand is in registers or not known.
 struct Described {
   int64_t place;
   int layout;
@@ -119,8 +119,8 @@ std::string_view name_of(int layout) {
 
 }  // namespace
 
-// Reports wgmmas with another swizzle than the tensor map. If there is no map, the swizzle of most wgmmas is
-// assumed to be right.
+// Reports wgmmas whose swizzle differs from the swizzle of the tensor map. If there is no map, the swizzle of
+// most wgmmas is assumed to be right.
 void check_layouts(LintKernel& kernel, Report& report) {
   tell_unknown_reads(kernel, report);
   const Destinations copies = destinations(kernel);

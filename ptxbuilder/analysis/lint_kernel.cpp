@@ -62,7 +62,7 @@ LintKernel::LintKernel(const ptx_text::Module& m, std::string_view name, const T
 
 void LintKernel::find_classes() {
   std::vector<Guard> guards;
-  std::vector<Sum> predicates;  // predicates that a thread's number may decide
+  std::vector<Sum> predicates;  // predicates that may depend on a thread's number
   std::map<std::pair<int64_t, std::vector<std::pair<int, int64_t>>>, int> numbers;
   for (int i = 0; i < count(); ++i) {
     if (operation(i).guard == kNone || !graph.reaches(graph.block_of[at(i)])) continue;
@@ -190,7 +190,7 @@ bool LintKernel::comes_as_one(const ThreadClass& c, int i) const {
     }
     return false;
   };
-  // A branch matters if the instruction is on only one of its sides.
+  // A branch separates the threads if the instruction is on only one of its sides.
   return std::all_of(c.varying.begin(), c.varying.end(), [&](int branch) {
     const std::vector<int>& sides = c.successors[at(branch)];
     const auto behind =
@@ -230,7 +230,8 @@ void LintKernel::find_uniform() {
       const Atom& a = values.atom(i);
       bool uniform = a.kind != Atom::Kind::unknown && !a.name.starts_with("elect") &&
                      !(a.kind == Atom::Kind::special && is_own(a.name));
-      // The result of a wait is uniform: all threads after the wait have seen it succeed.
+      // The result of a wait counts as uniform, because every thread that has passed the wait has seen it
+      // succeed.
       if (!a.name.starts_with("mbarrier.try_wait") && !a.name.starts_with("mbarrier.test_wait"))
         for (const Sum& input : a.inputs) uniform = uniform && is_uniform(input);
       if (uniform_[at(i)] != uniform) uniform_[at(i)] = uniform, changed = true;

@@ -1,5 +1,5 @@
-// Holds the state that the rules of lint.h share: a kernel, and its threads, grouped by the paths that they
-// take.
+// Holds the state that the rules of lint.h share, which consists of a kernel and of its threads, grouped by
+// the paths that they follow.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class Protocol;  // lint_protocol.h
 
 enum class Runs : uint8_t { no, maybe, yes };
 
-// An event that a walk finds, and that the rule for its kind reports.
+// An event that a walk finds. The rule for the event's kind reports it.
 struct LintEvent {
   int kind = 0, operation = kNone, other = kNone;  // `operation` and `other` are instructions
   std::string what = {};
@@ -30,7 +30,7 @@ struct LintEvent {
 
 // A class of threads that take the same direction at each branch.
 struct ThreadClass {
-  std::vector<int64_t> threads = {};  // numbers in ascending order; empty if the kernel does not bound them
+  std::vector<int64_t> threads = {};  // in ascending order; empty if the kernel does not bound them
   std::map<int64_t, int> lanes = {};  // number of the class's threads in each warp
   std::vector<Runs> runs = {};        // indexed by instruction
   std::vector<std::vector<int>> successors = {};  // for each block, the successors that can be reached
@@ -38,7 +38,7 @@ struct ThreadClass {
   std::vector<int> varying = {};                  // blocks at whose ends threads may take different branches
 };
 
-// Thrown to stop a rule that would take too long, so that other rules can still report.
+// Thrown to stop a rule that needs too many steps, so that other rules can still report.
 struct GaveUp {};
 
 class LintKernel {
@@ -57,10 +57,11 @@ class LintKernel {
   bool ends(int i) const { return operation(i).is("ret", "exit"); }
   // Returns whether the instruction `above` precedes `below` on every path to `below`.
   bool precedes(int above, int below) const;
-  bool runs(int i) const;                              // whether the instruction runs in any thread
-  std::map<int64_t, int> lanes_that_run(int i) const;  // number of lanes that may run it, for each warp
-  // Returns whether the threads of a class reach an instruction together: no branch in which they may differ
-  // decides whether they reach it.
+  bool runs(int i) const;  // returns whether the instruction runs in any thread
+  // Returns the number of lanes in each warp that may run the instruction.
+  std::map<int64_t, int> lanes_that_run(int i) const;
+  // Returns whether the threads of a class reach an instruction together, because no branch at which they may
+  // diverge decides whether they reach it.
   bool comes_as_one(const ThreadClass& c, int i) const;
   // Returns the values in a thread, or in the first thread of a class. kNone denotes an unknown thread.
   ThreadValues& values_in(int64_t thread);
@@ -69,8 +70,7 @@ class LintKernel {
   }
   // Returns whether a value is the same in all threads of a CTA.
   bool is_uniform(const Sum& sum) const;
-  // Returns what remains of a predicate after conditions that the thread's number decides are removed. The
-  // result may be negated.
+  // Returns a predicate without the conditions that the thread's number decides. The result may be negated.
   Sum undecided(const Sum& predicate, ThreadValues& in) const;
   // Returns the paths of a class, computed on first use.
   Paths& paths(const ThreadClass& c);
@@ -78,24 +78,25 @@ class LintKernel {
   // A walk that collects events for several rules. events() runs each walk only once.
   using Walk = std::set<LintEvent> (*)(LintKernel&);
   const std::set<LintEvent>& events(Walk walk);
-  // The distance between the assumed addresses of shared variables, whatever their size. An address whose
-  // constant is near a multiple of this distance belongs to the variable that begins at that multiple.
+  // The distance between the assumed addresses of shared variables. It does not depend on the sizes of the
+  // variables. An address whose constant is near a multiple of this distance belongs to the variable that
+  // begins at that multiple.
   static constexpr int64_t apart = 1 << 19;  // bytes
   // Returns the offset of a shared address from the start of the first variable, in bytes, plus unknown
   // terms. Returns nothing if the address is not known to be in shared memory.
   std::optional<Sum> shared_offset(const Sum& address);
-  // Returns the shared variable to which an offset belongs, or null if there is none. Arrays whose length the
-  // host sets all begin at the same address, and the first one represents all of them.
+  // Returns the shared variable to which an offset belongs, or null if there is none. All arrays whose length
+  // the host sets begin at the same address, and are represented by the first of these arrays.
   const Variable* variable_at(int64_t offset) const;
   // Returns the variable if the atom is the address of a variable, and otherwise null.
   const Variable* variable_of(const Atom& atom) const;
   // Returns the offset at which the variable nearest to `offset` begins.
   static int64_t nearest(int64_t offset) { return index_of(offset) * apart; }
   bool are_of_one_variable(int64_t a, int64_t b) const { return index_of(a) == index_of(b); }
-  // Returns a text such as "shared memory + 64", or "full + 8" if there are several variables.
+  // Returns a string such as "shared memory + 64", or "full + 8" if there are several variables.
   std::string place(int64_t offset) const;
 
-  // Resets the number of steps for a new rule. spend() throws GaveUp if a rule takes too many steps.
+  // Resets the number of steps for a new rule. spend() throws GaveUp if a rule needs too many steps.
   void begin_rule() const { steps_left_ = kMostSteps; }
   void spend(size_t steps) const {
     if (steps > steps_left_) throw GaveUp();
@@ -115,16 +116,16 @@ class LintKernel {
   int64_t threads = 0;  // threads of a CTA; 0 if their number is not known, or if the CTA has more than one
                         // dimension
   std::vector<ThreadClass> classes;
-  bool is_by_thread = true;                       // whether there are few enough threads to group them
-  std::vector<const Variable*> variables;         // variables that are named in the kernel's instructions
-  std::vector<const Variable*> shared_variables;  // those in shared memory, at multiples of `apart`
+  bool is_by_thread = true;                // true if the number of threads is small enough to group them
+  std::vector<const Variable*> variables;  // variables that are named in the kernel's instructions
+  std::vector<const Variable*> shared_variables;  // variables in shared memory, at multiples of `apart`
 
  private:
-  static constexpr size_t kMostSteps = 5'000'000;  // this many steps take at most a second
+  static constexpr size_t kMostSteps = 5'000'000;  // this number of steps needs at most a second
   struct Guard {
     int operation;
     Sum predicate;
-    int number = kNone;  // index among the predicates that a thread's number may decide
+    int number = kNone;  // index among the predicates that may depend on a thread's number
   };
   void find_classes();
   ThreadClass make_class(const std::vector<Guard>& guards, const std::vector<std::optional<bool>>& decisions,
@@ -159,14 +160,14 @@ void visit_atoms(const Values& values, const Sum& sum, const Visit& visit) {
   }
 }
 
-// Returns the bytes that a load or a store moves in one thread.
+// Returns the number of bytes that a load or a store moves in one thread.
 int64_t access_bytes(const Operation& o);
 
 // Returns 86 for "8.6", the text of .version, or 0 for any other text.
 int version_number(std::string_view text);
 
-// Collects the findings of one rule, one for each instruction. A finding without a remedy of its own gets the
-// rule's remedy.
+// Collects the findings of one rule, one for each instruction. A finding for which no remedy is given gets
+// the rule's remedy.
 class Report {
  public:
   Report(const LintKernel& kernel, std::string_view rule, std::string_view cure, Undecided undecided)
@@ -186,7 +187,8 @@ class Report {
   std::set<int> reported_;
 };
 
-// Returns whether the kernel declares the number of threads of a CTA. If it does not, reports this.
+// Returns whether the kernel declares the number of threads of a CTA. If the declaration is missing, reports
+// the rule as undecided.
 bool knows_threads(const LintKernel& kernel, Report& report);
 
 // Reports the events of one kind that a walk finds, with the messages stored in the events.

@@ -29,13 +29,13 @@ int64_t registers_at_entry(const LintKernel& kernel) {
                            hopper::most_role_registers);
 }
 
-// Returns whether either all lanes of a warp, or none, must execute an instruction.
+// Returns whether an instruction must be executed either by all lanes of a warp or by none.
 bool is_aligned(const Operation& o) {
   const bool is_old_barrier = o.is("bar") && !o.has("warp");
   return o.has("aligned") || is_old_barrier;
 }
 
-// ---- Floors: the least .version and target ----
+// ---- Floors: the lowest .version and target ----
 
 // Returns the floor of code that requires both floors.
 isa::Floor both(const isa::Floor& a, const isa::Floor& b) {
@@ -60,7 +60,7 @@ std::optional<isa::Floor> floor_of(const Operation& o) {
 // contains other functions or unknown instructions.
 std::optional<isa::Floor> floor_of(const ptx_text::Module& module) {
   isa::Floor all;
-  std::map<std::string, std::optional<isa::Floor>, std::less<>> known;  // avoids repeated look-ups
+  std::map<std::string, std::optional<isa::Floor>, std::less<>> known;  // caches look-ups
   for (const ptx_text::Statement& s : module.statements) {
     if (s.kind != ptx_text::Statement::Kind::function || !s.function[0].has_body) continue;
     if (!s.function[0].entry) return std::nullopt;
@@ -103,8 +103,8 @@ bool reaches(LintKernel& kernel, int64_t thread, int64_t cell, bool Use::*does) 
   return false;
 }
 
-// Returns whether other synchronization may order two warps: one of them waits at an mbarrier at which the
-// other arrives, or at a barrier at which the other does not wait.
+// Returns whether other synchronization may order two warps. Such synchronization exists if one warp waits at
+// an mbarrier at which the other warp arrives, or at a barrier at which the other warp does not wait.
 bool may_take_turns(LintKernel& kernel, int64_t a, int64_t b) {
   const Protocol& protocol = kernel.protocol();
   if (!protocol.is_complete) return true;
@@ -122,8 +122,8 @@ bool may_take_turns(LintKernel& kernel, int64_t a, int64_t b) {
   return false;
 }
 
-// If more threads may reach a barrier than it expects, returns the first of two groups that may reach it at
-// the same time.
+// If more threads may reach a barrier than it expects, returns the first threads of two groups that may reach
+// it at the same time.
 std::optional<std::pair<int64_t, int64_t>> others_of(LintKernel& kernel, const std::set<int64_t>& threads,
                                                      int64_t count) {
   if (static_cast<int64_t>(threads.size()) <= count || count % hopper::warp_threads != 0) return std::nullopt;
@@ -213,11 +213,11 @@ void check_aligned(LintKernel& kernel, Report& report) {
 }
 
 void check_named_barriers(LintKernel& kernel, Report& report) {
-  std::map<std::pair<int64_t, int64_t>, Meeting> meetings;  // meetings, by barrier number and thread count
+  std::map<std::pair<int64_t, int64_t>, Meeting> meetings;  // indexed by barrier number and thread count
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     if (!o.is_barrier() || o.has("cluster", "warp")) continue;
-    if (o.has("red")) return;  // also counts threads, but has other operands
+    if (o.has("red")) return;  // a reduction also counts threads, but has other operands
     if (o.operands.size() < 2) continue;
     const Sum count = kernel.operand(i, 1);
     if (!count.is_constant()) return report.undecided(i, "how many threads this barrier is for");
@@ -253,7 +253,7 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
                    {}, "Use a separate barrier for each group of threads, or count all of them.");
 }
 
-// Checks the .version of the module. It is reported only for the module's first kernel.
+// Checks the .version of the module. An error is reported only for the module's first kernel.
 void check_version(LintKernel& kernel, Report& report) {
   if (kernel.code.name != kernels_of(kernel.module).front()) return;
   const std::optional<isa::Floor> floor = floor_of(kernel.module);

@@ -1,5 +1,5 @@
 // Rules about mbarriers: each mbarrier must be initialised and published before it is used, a phase must get
-// the arrivals that it expects, and some thread must wait for it with an alternating parity.
+// the arrivals that it expects, and some thread must wait for the phase with an alternating parity.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 // ---- Publication ----
 
-// The initialisations that are not yet published on a thread's path, by instruction.
+// The instructions on a thread's path that have initialised mbarriers without publishing them yet.
 struct Publication {
   int unfenced = kNone;    // an mbarrier.init without a fence after it
   int unreleased = kNone;  // an mbarrier.init without a release in the cluster after it
@@ -125,9 +125,8 @@ class PublicationWalk {
   std::map<int, size_t> by_operation_;
   std::set<int> inits_;
   bool copies_ = false, copies_to_others_ = false;
-  bool reaches_others_ = false;  // whether the kernel accesses the memory of other CTAs, with copies or
-                                 // threads
-  bool spans_cluster_ = false;   // whether the kernel declares a cluster
+  bool reaches_others_ = false;  // true if copies or threads access the memory of other CTAs
+  bool spans_cluster_ = false;   // true if the kernel declares a cluster
 };
 
 std::set<LintEvent> walk_publication(LintKernel& kernel) { return PublicationWalk(kernel).run(); }
@@ -172,8 +171,7 @@ bool add_up(const std::vector<int64_t>& counts, int64_t sum) {
 
 // ---- Waits ----
 
-// Determines whether anything depends on the result of an instruction, except registers that are not used
-// further.
+// Determines whether the result of an instruction affects more than registers that are not used further.
 class Dependence {
  public:
   explicit Dependence(const LintKernel& kernel) : kernel_(kernel) {}
@@ -185,7 +183,8 @@ class Dependence {
   }
 
  private:
-  // Returns whether an instruction only computes registers, so that it is needed only if its results are.
+  // Returns whether an instruction only computes registers, and is therefore needed only if its results are
+  // needed.
   static bool only_computes(const Operation& o) {
     for (const char* word : {"mov", "not", "and", "or", "xor", "setp", "selp", "cvt"})
       if (o.is(word)) return true;
@@ -300,7 +299,7 @@ std::optional<FirstWait> first_wait(LintKernel& kernel, const Protocol& protocol
   return std::nullopt;
 }
 
-// Remedies for a wait whose phase is completed by copies, or which precedes copies.
+// The remedies for a wait whose phase is completed by copies, and for a wait that precedes copies.
 constexpr std::string_view kDataCure =
     "This waits for data: begin with parity 0, and flip it each time that the ring starts over.";
 constexpr std::string_view kFreeCure =
@@ -318,8 +317,8 @@ std::string_view turning_cure(const LintKernel& kernel, const Protocol& protocol
   return fills && protocol.is_complete ? kFreeCure : std::string_view();
 }
 
-// Returns whether each count is the number of threads of several warpgroups, although the threads of one are
-// expected. In ping-pong kernels, each warpgroup frees the stages of its own tiles.
+// Returns whether each count is the number of threads of several warpgroups, although the barrier expects the
+// threads of only one warpgroup. In ping-pong kernels, each warpgroup frees the stages of its own tiles.
 bool take_turns(const LintKernel& kernel, const std::vector<int64_t>& counts, int64_t expected) {
   for (int64_t warpgroups = 2; warpgroups <= kernel.threads / 128; ++warpgroups)
     if (std::all_of(counts.begin(), counts.end(), [&](int64_t c) { return c == warpgroups * expected; }))
@@ -401,8 +400,8 @@ void check_waits(LintKernel& kernel, Report& report) {
   if (!protocol.is_complete_for(report)) return;
   for (const auto& [cell, uses] : protocol.by_cell) {
     if (protocol.any(cell, &Use::waits)) continue;
-    // Barriers that receive only arrivals are not reported: they may belong to a role that the kernel's
-    // options omit. Another rule reports stages that are filled without a wait.
+    // Barriers that receive only arrivals are not reported, because they may belong to a role that the
+    // kernel's options omit. Another rule reports stages that are filled without a wait.
     const std::set<int> copies = protocol.operations(cell, &Use::copies);
     if (!copies.empty())
       report.add(*copies.begin(), fmt::format("nobody waits for {}", place(kernel, cell)), copies);
@@ -446,8 +445,8 @@ void check_parity(LintKernel& kernel, Report& report) {
   }
 }
 
-// Finds circular waits. The first phase of a barrier depends on the first phase of another barrier if all
-// threads that arrive have waited for it.
+// Finds circular waits. The first phase of barrier A depends on the first phase of barrier B if all threads
+// that arrive at A have waited for B before.
 void check_circular_wait(LintKernel& kernel, Report& report) {
   const Protocol& protocol = kernel.protocol();
   if (protocol.uses.empty() || !protocol.is_complete_for(report) || !knows_threads(kernel, report)) return;

@@ -1,5 +1,5 @@
-// Rules about addresses: they must be aligned, the addresses of a warp should not conflict in banks, and they
-// should name their state space.
+// Rules about addresses: addresses must be aligned, the addresses of a warp should not cause bank conflicts,
+// and accesses should name their state space.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,8 +62,8 @@ int64_t least_alignment(const Values& values, int number) {
   return 1;
 }
 
-// Returns the number of bytes by which an address exceeds a multiple of `bytes`, or nothing unless its
-// unknown terms are multiples of `bytes`.
+// Returns the remainder of an address divided by `bytes`, or nothing unless the unknown terms of the address
+// are multiples of `bytes`.
 std::optional<int64_t> off_by(LintKernel& kernel, const Sum& address, int64_t bytes, ThreadValues& in) {
   const Sum rest = in.rest(address);
   for (const auto& [number, factor] : rest.terms) {
@@ -119,7 +119,7 @@ std::optional<Conflict> conflict_of(LintKernel& kernel, int i) {
   const int64_t bytes = is_matrix_move(o) ? matrix_row : access_bytes(o);
   const std::vector<Sum> addresses = kernel.addresses(i);
   if (bytes <= 0 || bytes > matrix_row || addresses.empty()) return std::nullopt;
-  const std::map<int64_t, int> lanes_that_run = kernel.lanes_that_run(i);  // number of lanes, by warp
+  const std::map<int64_t, int> lanes_that_run = kernel.lanes_that_run(i);  // number of lanes of each warp
   std::optional<Conflict> worst;
   for (const auto& [warp, lanes] : lanes_that_run) {
     if (lanes < hopper::warp_threads) continue;

@@ -25,7 +25,7 @@ Paths::Paths(LintKernel& kernel, const ThreadClass& c)
 
 // Finds pairs of opposite integer comparisons, such as x == y and x != y.
 void Paths::find_opposites() {
-  std::map<std::string, int> comparisons;  // atoms of comparisons, by name and inputs
+  std::map<std::string, int> comparisons;  // atoms of comparisons, indexed by name and inputs
   const auto key = [](std::string_view name, const Atom& a) {
     std::string key(name);
     for (const Sum& input : a.inputs)
@@ -66,7 +66,7 @@ void Paths::find_conditions() {
     });
   for (const auto& [number, count] : uses)
     if (count > 1 || kernel_.values.atom(number).kind == Atom::Kind::meet) tracked_.insert(number);
-  // A meet is worth tracking only if one of its inputs is a constant, or is itself worth tracking.
+  // A meet is worth tracking only if one of its inputs is a constant, or a meet that is worth tracking.
   for (bool changed = true; changed;) {
     changed = false;
     std::set<int> untold;

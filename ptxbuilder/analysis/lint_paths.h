@@ -1,6 +1,6 @@
-// Walks along the paths that a class of threads can take. Omits paths on which one undecided condition would
-// be true in one place and false in another. Also omits paths that are excluded by a flag set earlier on the
-// path.
+// Walks along the paths that a class of threads can follow. Omits paths on which the same undecided condition
+// would be true in one place and false in another. Also omits paths that a flag, set earlier on the path,
+// excludes.
 #pragma once
 
 #include <algorithm>
@@ -11,16 +11,16 @@
 
 namespace ptxbuilder::analysis {
 
-using Known = std::map<int, int64_t>;  // the values of atoms on a path, by the atoms' numbers
+using Known = std::map<int, int64_t>;  // the values of atoms on a path, indexed by the numbers of the atoms
 
 class Paths {
  public:
   // Both arguments must outlive this object.
   Paths(LintKernel& kernel, const ThreadClass& c);
 
-  // Returns whether an instruction runs, given what is `known`.
+  // Returns whether an instruction runs, given the `known` values.
   bool runs(int i, const Known& known);
-  // Returns the values that are known after an edge, or nothing if the edge cannot be taken.
+  // Returns the values that are known after an edge, or nothing if the path cannot continue along the edge.
   std::optional<Known> along(int block, int next, const Known& known);
 
  private:
@@ -28,7 +28,8 @@ class Paths {
   std::optional<int64_t> value(const Sum& sum, const Known& known, int depth = kDepth);
   std::optional<int64_t> value(int atom, const Known& known, int depth);
   void find_opposites();
-  int positive(int number) const;  // returns the comparison itself, or the comparison that it negates
+  int positive(int number) const;  // returns the number of the comparison or, if it is a negation, the number
+                                   // of the comparison that it negates
   void find_conditions();
   void find_sensitive();
   void find_live();
@@ -38,12 +39,12 @@ class Paths {
   LintKernel& kernel_;
   const ThreadClass& class_;
   ThreadValues& in_;
-  std::map<int, Sum> guards_;                // undecided guards, by instruction
+  std::map<int, Sum> guards_;                // undecided guards, indexed by instruction
   std::map<int, int> opposite_;              // for each comparison, its negation
   std::set<int> tracked_;                    // atoms whose values Known may hold
   std::map<int, std::set<int>> meets_;       // for each block, the tracked atoms that are meets
   std::map<int, std::set<int>> changed_in_;  // for each block, the tracked atoms that it redefines
-  std::set<int> sensitive_;                  // atoms that depend on tracked ones
+  std::set<int> sensitive_;                  // atoms that depend on tracked atoms
   std::vector<std::set<int>> live_;          // for each block, the tracked atoms that are still used
 };
 
@@ -59,12 +60,12 @@ void follow(LintKernel& kernel, const ThreadClass& c, const State& start, const 
     Known known;
     State state;
     bool is_due = true;
-    bool is_blurred = false;  // merged from several paths, so that it may not be a path of the kernel
+    bool is_blurred = false;  // merged from several paths, so it may not be a path of the kernel
   };
   const Graph& graph = kernel.graph;
   Paths& paths = kernel.paths(c);
   std::vector<std::vector<Way>> in(graph.blocks.size());
-  std::vector<bool> is_one(graph.blocks.size(), false);  // for each block, whether all paths to it are merged
+  std::vector<bool> is_one(graph.blocks.size(), false);  // for each block, true if all paths to it are merged
   in[0].push_back({{}, start});
   const auto through = [&](int block, const Way& way, bool is_last) {
     State state = way.state;

@@ -78,7 +78,7 @@ class Options {
     return sums;
   }
 
-  // A quotient x / n, computed with a multiplication and a shift (Warren, Hacker's Delight, "Unsigned
+  // A quotient x / n that is computed with a multiplication and a shift (Warren, Hacker's Delight, "Unsigned
   // Division by Divisors").
   struct Division {
     Sum of;
@@ -148,7 +148,7 @@ class Options {
     };
     if (a.kind == Atom::Kind::stage && whole(1, kMost)) return below(a.inputs[1].constant);
     if (a.kind == Atom::Kind::meet) {
-      if (copied_.contains(number)) return Set{};  // a copy has no options other than those of its source
+      if (copied_.contains(number)) return Set{};  // a copy has only the options of its source
       if (!open_.insert(number).second) return std::nullopt;
       copied_.insert(number);
       const std::optional<Set> all = any_of(a, 0, a.inputs.size());
@@ -179,8 +179,8 @@ class Options {
     }
   }
 
-  // Returns the number of stages if `choice` selects between x + 1 and 0: the constant at which x + 1 becomes
-  // 0.
+  // If `choice` selects between x + 1 and 0, returns the number of stages, which is the value of x + 1 that
+  // is replaced with 0.
   std::optional<int64_t> ring(const Atom& choice) const {
     for (const char* compare : {"setp.eq", "setp.ne"}) {
       const Atom* test = kernel_.values.only_atom(choice.inputs[2], compare);
@@ -266,7 +266,7 @@ std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const 
   const bool is_counter = !values && moving && moving->kind == Atom::Kind::counter;
   if (is_counter) values = turn(dependent, *root, {&a, &b});
   if (!values) return std::nullopt;
-  int64_t steps = 0;  // number of steps of the root since the access to `a`
+  int64_t steps = 0;  // number of steps by which the root has advanced since the access to `a`
   if (moves > 0 && of_a) {
     if (!is_counter && moving->kind != Atom::Kind::stage) return std::nullopt;
     steps = moves * (is_counter ? moving->inputs[1].constant : 1);
@@ -395,7 +395,7 @@ bool Protocol::reaches(size_t use, const ThreadClass& c, int64_t cell) const {
 
 namespace {
 
-// Returns whether a loop does nothing but wait.
+// Returns whether a loop only waits.
 bool only_waits(const LintKernel& kernel, const Loop& loop) {
   for (int block : loop.blocks)
     for (int i = kernel.graph.blocks[at(block)].first; i < kernel.graph.blocks[at(block)].last; ++i) {

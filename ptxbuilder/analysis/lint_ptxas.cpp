@@ -67,7 +67,7 @@ bool is_predefined(std::string_view name) {
   });
 }
 
-// The declared names of variables, parameters, functions and labels. Registers are not included, since Code
+// The declared names of variables, parameters, functions and labels. Registers are not included, because Code
 // resolves them.
 class Names {
  public:
@@ -141,14 +141,14 @@ void check_declared(LintKernel& kernel, Report& report) {
   }
 }
 
-// Reports unknown words. Modules for later versions of PTX are skipped, since such versions may have more
-// instructions.
+// Reports unknown words. Modules for later versions of PTX are skipped, because these versions may contain
+// more instructions.
 void check_known(LintKernel& kernel, Report& report) {
   for (const Statement& s : kernel.module.statements)
     if (s.kind == Statement::Kind::directive && s.directive.tokens[0] == ".version" &&
         s.directive.tokens.size() > 1 && version_number(s.directive.tokens[1]) > Operation::known_version)
       return;
-  std::map<std::string_view, bool> known;  // avoids repeated searches
+  std::map<std::string_view, bool> known;  // caches the results of searches
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     if (o.row) continue;

@@ -1,5 +1,5 @@
-// Rules about a module's declarations, directives and constants: those that ptxas rejects, and those that
-// ptxas accepts although they cannot be intended.
+// Rules about declarations, directives and constants of a module that ptxas rejects, or that ptxas accepts
+// although they cannot be intended.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,8 +28,8 @@ std::optional<int64_t> whole(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-// Returns whether this is the module's first kernel. Statements of the module are reported only for the first
-// kernel, and statements in bodies for each kernel.
+// Returns whether this is the module's first kernel. Statements at module scope are reported only for the
+// first kernel, whereas statements in bodies are reported for each kernel.
 bool is_first(const LintKernel& kernel) { return kernel.code.name == kernels_of(kernel.module).front(); }
 
 // Calls `visit` for each list of statements that forms a scope, with the function whose body contains it.
@@ -55,7 +55,8 @@ void visit_own_scopes(
 
 // ---- .version and .target ----
 
-// Returns whether a .version exists, up to the latest version known here (PTX ISA, Release Notes).
+// Returns whether a .version exists, according to a list that ends with the latest known version (PTX ISA,
+// Release Notes).
 bool is_version(int version) {
   for (const auto& [first, last] :
        {std::pair(10, 15), {20, 23}, {30, 32}, {40, 43}, {50, 50}, {60, 65}, {70, 78}, {80, 88}, {90, 90}})

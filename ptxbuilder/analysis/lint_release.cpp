@@ -1,5 +1,5 @@
-// The rule about the consumer's release: a thread must wait for the products that read a stage before it
-// arrives at the barrier at which a producer waits for the free stage. Products read shared memory until
+// The rule about the consumer's release: before a thread arrives at the barrier where a producer waits for a
+// free stage, it must wait for the products that read this stage. Products read shared memory until
 // wgmma.wait_group confirms their completion (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions").
 #include <fmt/format.h>
 
@@ -61,7 +61,7 @@ class Stages {
   }
 
  private:
-  // Returns whether no other wait is between the wait and the copy. Earlier waits then belong to other
+  // Returns whether there is no other wait between the wait and the copy. Earlier waits then belong to other
   // copies.
   bool is_last(const Use& wait, const Use& copy) const {
     kernel_.spend(protocol_.uses.size());
@@ -72,8 +72,8 @@ class Stages {
     });
   }
 
-  // Finds the destinations of a copy after a wait, in the stage of the wait or at an address that does not
-  // change.
+  // Finds the destinations of a copy that follows a wait. A destination is in the stage of the wait, or at an
+  // address that does not change.
   void find_guarded(const Use& wait, const Use& copy) {
     const auto barrier = kernel_.shared_offset(wait.address),
                to = kernel_.shared_offset(kernel_.addresses(copy.operation).front());
@@ -112,7 +112,7 @@ class Stages {
   }
 
   // Returns the number of steps since the wgmma read the stage that the barrier guards. Returns nothing
-  // unless the barrier and the address go around rings in the same loop, by one stage each time that the
+  // unless the barrier and the address advance around rings in the same loop, by one stage each time that the
   // wgmma runs.
   std::optional<int> steps_before(const Sum& barrier, const Sum& address, int wgmma, ThreadValues& in) const {
     Dependent dependent(kernel_, in);
@@ -134,7 +134,8 @@ class Stages {
     return std::nullopt;
   }
 
-  // Returns whether an atom is the stage of a ring that advances each time an instruction of its loop runs.
+  // Returns whether an atom is the stage of a ring that advances each time that instruction `i` of its loop
+  // runs.
   bool is_ring_of(int atom, int i) const {
     const Atom& a = kernel_.values.atom(atom);
     if (a.kind != Atom::Kind::stage || a.inputs[1].constant < 1 || a.inputs[1].constant > kMostStages)
@@ -157,12 +158,12 @@ class Stages {
     int64_t bytes = 0;
     std::set<int64_t> barriers = {};
   };
-  std::map<int64_t, Guarded> guards_;  // guarded ranges, by the destinations of copies
+  std::map<int64_t, Guarded> guards_;  // guarded ranges, indexed by the destinations of copies
   std::vector<const Use*> arrivals_;
 };
 
-// The unfinished executions of each wgmma, the most recent first. For each execution, the number of groups
-// committed since then, or 0 if the wgmma is not committed.
+// The unfinished executions of each wgmma, the most recent first. For each execution, holds the number of
+// groups committed since then, or 0 if the wgmma is not committed.
 struct InFlight {
   std::map<int, std::vector<int>> runs = {};
 
@@ -205,8 +206,8 @@ struct InFlight {
   static constexpr int kOldest = 100;
 };
 
-// The arrivals since a thread's last wait, by instruction and by the number of moves of the barrier's address
-// since then.
+// The arrivals since a thread's last wait. The key consists of the instruction and of the number of moves of
+// the barrier's address since the arrival.
 struct Arrived {
   std::map<std::pair<int, int>, bool> all = {};
 
@@ -249,8 +250,8 @@ std::map<int, std::set<int>> reads_of_freed(LintKernel& kernel, Stages& stages) 
   return late;
 }
 
-// Returns whether a thread of a class waits in a loop for an action of another thread. Returns true if that
-// is not known but possible.
+// Returns whether a thread of a class waits in a loop for an action of another thread. Also returns true if
+// this is possible but not certain.
 bool waits_for_others(LintKernel& kernel, const Protocol& protocol, const ThreadClass& c, const Loop& loop) {
   const auto waits = [&](int i) {
     const Operation& o = kernel.operation(i);
@@ -303,7 +304,7 @@ void check_refill(LintKernel& kernel, Report& report) {
     const Access access{copy.operation, *to, hopper::bulk_unit};
     for (const ThreadClass& c : kernel.classes) {
       if (c.threads.empty() || c.runs[at(copy.operation)] == Runs::no) continue;
-      bool is_free = true;  // false if a loop copies to other addresses, or waits
+      bool is_free = true;  // false if the loop copies to other addresses, or waits
       for (int around = loop; around != kNone && is_free; around = kernel.graph.loops[at(around)].parent) {
         const Loop& l = kernel.graph.loops[at(around)];
         if (waits_for_others(kernel, protocol, c, l)) break;

@@ -1,5 +1,5 @@
-// Rules about wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): its registers may be
-// accessed only after a wait, and an access requires a fence before the next wgmma.
+// Rules about wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): the registers of a wgmma
+// may be accessed only after a wait, and the next wgmma after such an access requires a fence.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// The age of a wgmma group: kOpen if it is not committed, kOpen + 1 for the last committed group, and so on.
+// The age of a wgmma group. It is kOpen if the group is not committed, kOpen + 1 for the last committed
+// group, and so on.
 constexpr uint8_t kDone = 0, kOpen = 1, kOldest = 250;
 // The access to a register since the last fence: no access, an access by an instruction other than wgmma, or
 // an access by a wgmma of shape number n (kByShape + n).
@@ -19,7 +20,7 @@ struct Register {
   int touched = kTouched;  // a register counts as touched before the first fence
   uint8_t age = kDone;     // age of the most recent wgmma that may still use the register
   int user = kNone;        // the wgmma to which `age` refers
-  bool is_result = false;  // whether the register is a result of `user`
+  bool is_result = false;  // true if the register is a result of `user`
 
   bool operator==(const Register&) const = default;
 };

@@ -15,9 +15,9 @@ constexpr double kSharedBytes = 128, kL2Bytes = 46.4, kSpecial = 16;
 struct Product {
   double m = 0, n = 0, k = 0;
   std::string type;
-  int bits = 0;  // bits in an element of A and B
+  int bits = 0;  // number of bits of an element of A or B
   bool is_wgmma = false, a_in_shared = false;
-  double stored = 1;  // the share of k that is stored in A and multiplied; half if A is sparse
+  double stored = 1;  // the fraction of k that is stored in A and multiplied; 0.5 if A is sparse
 
   double flops() const { return 2 * m * n * k; }
 };

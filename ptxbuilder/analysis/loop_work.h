@@ -1,5 +1,5 @@
 // Counts the work of one iteration of a kernel's loops: products, bytes read from shared memory, arriving
-// bytes, and special functions. Computes the least number of clocks that each unit of an SM needs for this
+// bytes, and special functions. Computes the minimum number of clocks that each unit of an SM needs for this
 // work.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace ptxbuilder::analysis {
 struct LoopWork {
   int loop = 0;  // index in Portrait::loops
   std::string role;
-  uint32_t first_line = 0, last_line = 0;  // in the PTX
+  uint32_t first_line = 0, last_line = 0;  // lines in the PTX
   int stages = 1;    // number of stages for which the role waits in each iteration, at mbarriers that copies
                      // signal
   double flops = 0;  // floating-point operations of wgmma and mma
@@ -32,9 +32,9 @@ struct LoopWork {
 
 std::vector<LoopWork> loop_work(const KernelAnalysis& kernel);
 
-// Returns the least number of clocks that a stage takes on each unit of an SM, in descending order. For each
-// unit, the clocks of each loop are divided by the loop's number of stages, and added up for the loops of the
-// consumers and the producer. Returns an empty list if no loop multiplies.
+// Returns the minimum number of clocks that each unit of an SM needs for a stage, in descending order. For
+// each unit, the clocks of each loop are divided by the loop's number of stages, and added up for the loops
+// of the consumers and the producer. Returns an empty list if no loop multiplies.
 std::vector<std::pair<std::string, double>> stage_clocks(const std::vector<LoopWork>& loops);
 
 // Returns the number of multiplications and additions per clock that an SM performs in products of this

@@ -19,7 +19,7 @@ std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Su
   const auto is = [](const Sum& sum, int64_t x, int64_t y) {
     return sum.is_constant() && (sum.constant == x || sum.constant == y);
   };
-  // Matches a mask of bits 0 to 13 or 14. The lowest bits may be missing, since they are 0 if a tile is
+  // Matches a mask of bits 0 to 13 or 14. The lowest bits may be missing, because they are 0 if a tile is
   // aligned.
   const auto is_field = [](const Sum& sum) {
     const int64_t lowest = sum.constant & -sum.constant, above = sum.constant + lowest;

@@ -61,7 +61,7 @@ class Painter {
     if (p_.threads > 1024) p_.threads = 0, p_.unknowns.push_back("more than 1024 threads");
   }
 
-  // Returns the blocks that a warp may reach, whatever the unknown values are.
+  // Returns the blocks that a warp may reach for any of the unknown values.
   std::vector<int> reached(int warp) {
     std::vector<ThreadValues> lanes;
     for (int lane = 0; lane < kWarp; ++lane) lanes.emplace_back(values_, warp * kWarp + lane);
@@ -102,10 +102,10 @@ class Painter {
   }
 
   // Warps form one role if their register counts are equal, and if all of them load, all multiply, or none
-  // does either. It does not matter whether they store.
+  // loads or multiplies. Whether they store has no effect on their role.
   void find_roles() {
-    constexpr int64_t kMostDecisions = 20'000'000;  // this many decisions take a few seconds
-    int64_t branches = 0;                           // number of branches that a thread's number may decide
+    constexpr int64_t kMostDecisions = 20'000'000;  // a limit that is reached after a few seconds
+    int64_t branches = 0;                           // number of branches that may depend on a thread's number
     for (int block : graph_.order) {
       const Block& b = graph_.blocks[at(block)];
       if (b.first == b.last || operation(b.last - 1).guard == kNone) continue;
@@ -118,7 +118,7 @@ class Painter {
           "which warps take which of {} branches: there are too many branches to follow", branches));
       return;
     }
-    std::map<std::vector<int>, std::vector<int>> warps_of;  // warps, by the blocks that they reach
+    std::map<std::vector<int>, std::vector<int>> warps_of;  // warps, indexed by the blocks that they reach
     for (int warp = 0; warp < p_.threads / kWarp; ++warp) warps_of[reached(warp)].push_back(warp);
     for (const auto& [blocks, warps] : warps_of) {
       Role role{.name = "", .warps = warps, .blocks = blocks};
@@ -147,7 +147,7 @@ class Painter {
     }
     std::sort(p_.roles.begin(), p_.roles.end(),
               [](const Role& x, const Role& y) { return x.warps < y.warps; });
-    // Each role retains only blocks that not all other roles reach.
+    // Blocks that all roles reach are removed from every role.
     std::vector<size_t> roles_of(graph_.blocks.size(), 0);
     for (const Role& role : p_.roles)
       for (int b : role.blocks) ++roles_of[at(b)];
@@ -155,7 +155,7 @@ class Painter {
       std::erase_if(role.blocks, [&](int b) { return roles_of[at(b)] == p_.roles.size(); });
   }
 
-  // Returns the role that reaches a block, or kNone unless exactly one role does.
+  // Returns the only role that reaches a block, or kNone if no role or several roles reach it.
   int role_of(int block) const {
     int found = kNone;
     for (int r = 0; at(r) < p_.roles.size(); ++r) {
@@ -187,11 +187,11 @@ class Painter {
           a.name.starts_with("and") && a.inputs.size() == 2 && a.inputs[1].is_constant()
               ? std::optional(a.inputs[1].constant)
               : std::nullopt;
-      const bool masked = factor == 1 && mask && *mask % kBarrierBytes == 0;  // for example & 24
+      const bool masked = factor == 1 && mask && *mask % kBarrierBytes == 0;  // for example, & 24
       if (a.kind == Atom::Kind::stage && factor == kBarrierBytes)
         reached.count = a.inputs[1].constant;
       else if (mask && *mask > 0 && factor == kBarrierBytes && (*mask & (*mask + 1)) == 0)
-        reached.count = *mask + 1;  // for example 8 * (i & 3)
+        reached.count = *mask + 1;  // for example, 8 * (i & 3)
       else if (factor % kBarrierBytes == 0 || masked)
         reached.count = 0, reached.base.constant += is_stage_ahead(a) ? factor : 0;
       else
@@ -201,7 +201,7 @@ class Painter {
     return reached;
   }
 
-  // Recognises selp(stages, stage, stage == 0), which is the number of the previous stage plus 1.
+  // Recognises selp(stages, stage, stage == 0), which equals the number of the previous stage plus 1.
   bool is_stage_ahead(const Atom& a) const {
     return a.name.starts_with("selp") && a.inputs.size() == 3 && a.inputs[0].is_constant() &&
            a.inputs[0].constant > 1 && !a.inputs[1].is_constant();
@@ -332,7 +332,8 @@ class Painter {
     return name;
   }
 
-  // Describes an instruction, without an address that advances from one instruction to the next.
+  // Describes an instruction without the address, which advances from one instruction of the step to the
+  // next.
   std::string step(int i) {
     const Operation& o = operation(i);
     if (is_tensor_core(o) && o.is("wgmma")) {
@@ -353,8 +354,8 @@ class Painter {
     return short_name(o);
   }
 
-  // Returns the positions of a step's operands. For several instructions, returns the operands of the first
-  // instruction and the distance to those of the last.
+  // Returns the positions of a step's operands. If the step has several instructions, returns the positions
+  // in the first instruction and the distances to the positions in the last instruction.
   std::string places(int i, int last) {
     const Operation& o = operation(i);
     std::string text;
@@ -387,7 +388,7 @@ class Painter {
   }
 
   // Returns whether an instruction belongs to the same step as an earlier instruction with the same
-  // description. This applies to products, and to cp.async into one tile.
+  // description. Products, and cp.async into one tile, can share a step.
   bool continues(int first, int i) {
     const Operation& o = operation(i);
     if (is_tensor_core(o)) return true;
@@ -395,7 +396,8 @@ class Painter {
            operand(first, 0).terms == operand(i, 0).terms;
   }
 
-  // Lists unknown instructions, whose reads and writes are only assumed, and setmaxnreg in unknown warps.
+  // Lists unknown instructions, because their reads and writes are only assumed, and setmaxnreg in unknown
+  // warps.
   void find_unknown_instructions() {
     std::map<std::string, std::pair<int, uint32_t>> met;  // number of occurrences, and the first line
     for (int block : graph_.order)

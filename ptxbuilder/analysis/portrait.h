@@ -1,5 +1,5 @@
-// Describes a kernel in terms that its author would use: the roles of its warps, how warps wait for each
-// other, and what the loops copy and multiply.
+// Describes a kernel in terms that its author would use. The description covers the roles of the warps, the
+// barriers for which warps wait, and the copies and products in the loops.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ struct BarrierUse {
   int role;  // kNone if several roles execute the instruction
   int operation;
   Sum amount = {};      // expected bytes, or arrivals
-  bool remote = false;  // whether the barriers are in another CTA of the cluster
+  bool remote = false;  // true if the barriers are in another CTA of the cluster
 };
 
 std::string_view name(BarrierUse::Kind kind);  // "arrives"
@@ -57,19 +57,19 @@ struct Mainloop {
 
 struct Portrait {
   std::string kernel;
-  int64_t threads = 0;  // 0 if the kernel does not declare them
+  int64_t threads = 0;  // number of threads of a CTA; 0 if the kernel does not declare it
   std::vector<Role> roles;
   std::vector<BarrierArray> barriers;
   std::vector<Mainloop> loops;        // innermost loops that copy or multiply asynchronously
   std::vector<int> products_outside;  // matrix instructions outside these loops
-  std::vector<std::string> unknowns;  // descriptions of what the analysis could not follow, with line numbers
+  std::vector<std::string> unknowns;  // descriptions of code that could not be followed, with line numbers
 };
 
 Portrait portrait(const Code& code, const Graph& graph, Values& values);
 
-// Everything that is known about a kernel without running it.
+// All information about a kernel that is known without running it.
 struct KernelAnalysis {
-  // An empty name selects the module's only kernel. Throws the same errors as Code::of.
+  // An empty name selects the module's only kernel. Throws Error under the same conditions as Code::of.
   explicit KernelAnalysis(std::shared_ptr<const ptx_text::Module> module, std::string_view kernel = "");
   // Selects how variables of two modules are matched. by_name requires that host-visible variables have the
   // same names in both modules.
@@ -78,7 +78,7 @@ struct KernelAnalysis {
                  Variables variables);
   // Analyses a function of the same module that the kernel uses.
   KernelAnalysis(const KernelAnalysis& kernel, const ptx_text::Function& function);
-  // Parses PTX text first. Also throws the errors of ptx_text::parse.
+  // Parses PTX text first. Also throws Error if ptx_text::parse() rejects the text.
   explicit KernelAnalysis(std::string_view ptx, std::string_view kernel = "");
   KernelAnalysis(const KernelAnalysis&) = delete;
 

@@ -11,8 +11,8 @@ namespace ptxbuilder::analysis {
 namespace {
 
 // Returns the bytes that wgmma reads from `lines` lines of a matrix, beginning with line `from` (PTX ISA,
-// "Matrix Descriptor Format"). The bytes include all columns of K and all lines that the swizzle mixes with
-// those that are read.
+// "Matrix Descriptor Format"). The bytes include all columns of K, and all lines that the swizzle mixes with
+// the lines that are read.
 std::vector<Span> spans_of_matrix(uint64_t descriptor, bool is_transposed, uint64_t from, uint64_t lines) {
   const uint64_t start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4,
                  stride = (descriptor >> 32 & 0x3fff) << 4, layout = descriptor >> 62;
@@ -119,7 +119,7 @@ bool ProtocolDeeds::store_async(Walker& w, int i, Lanes lanes) {
   });
 }
 
-// Returns the address of the tensor map of a copy as text, which identifies the map.
+// Returns a string that identifies the tensor map of a copy by its address.
 std::string ProtocolDeeds::map_of(Walker& w, const Value& v) {
   return terms_.text(terms_.resolved(values_.operand(w, v)[std::countr_zero(w.lanes)]));
 }

@@ -1,4 +1,4 @@
-// Implements the choices of a run, and the facts about terms that follow from the choices.
+// Implements the choices of a run, and the facts about terms that the choices imply.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -91,7 +91,7 @@ std::optional<std::pair<int, Intervals>> Terms::condition(const Node& n) const {
   if (n.operation.kind == TermKind::equal) {
     values = {{known, known}};
   } else {
-    // The least signed number has the bits of the unsigned number 2^(w - 1).
+    // The lowest signed number has the bits of the unsigned number 2^(w - 1).
     const uint64_t least = n.operation.is_signed ? uint64_t{1} << (w - 1) : 0, most = (least - 1) & mask(w);
     if (b.is_known() ? known == least : known == most)
       return std::pair(root(b.is_known() ? a.term : b.term, {}));
@@ -125,8 +125,8 @@ std::optional<bool> Terms::implied(int predicate) {
     return std::nullopt;
   }
   if (n.operation.kind != TermKind::less) return std::nullopt;
-  // Numbers of tiles are assumed not to overflow, so comparing two of them is the same as comparing their
-  // difference with 0.
+  // Numbers of tiles are assumed not to overflow, so comparing two such numbers is equivalent to comparing
+  // their difference with 0.
   const Sum margin = margin_of(n);
   if (!is_natural(n.inputs[0], n.operation) || !is_natural(n.inputs[1], n.operation)) return std::nullopt;
   const Sum opposite = sum_of({.value = mask(n.operation.bits)}, n.operation.bits).minus(margin);
@@ -185,13 +185,14 @@ Terms::Sum Terms::margin_of(const Node& less) const {
   return margin;
 }
 
-// Returns the sum that is not negative because a comparison holds, or because it does not hold.
+// Returns the sum that is not negative if the comparison holds or, if `holds` is false, if it does not hold.
 Terms::Sum Terms::at_least_zero(const Node& less, bool holds) const {
   const Sum margin = margin_of(less);
   return holds ? margin : Sum{.constant = -1}.minus(margin);
 }
 
-// Returns the sums that are not negative according to comparisons of one kind and to quotients.
+// Returns the sums that are known not to be negative because of comparisons of one kind, or because of
+// quotients.
 const std::vector<Terms::Sum>& Terms::not_negative(const TermOperation& compared) const {
   const auto [known, is_new] = not_negative_.try_emplace(compared);
   std::vector<Sum>& all = known->second;
@@ -236,8 +237,8 @@ const std::vector<Terms::Comparison>& Terms::comparisons(int bits) const {
   return all;
 }
 
-// Returns the bounds of a quotient that follow from comparisons of tile numbers. For example, the number of a
-// CTA's last tile bounds the number of the CTA's tiles.
+// Returns the bounds of a quotient that comparisons of tile numbers imply. For example, the number of a CTA's
+// last tile bounds the number of the CTA's tiles.
 std::pair<uint64_t, uint64_t> Terms::quotient(const Node& n) const {
   std::pair<uint64_t, uint64_t> range = {0, mask(n.operation.bits)};
   const Sum of = sum_of(n.inputs[0], n.operation.bits), by = sum_of(n.inputs[1], n.operation.bits);
@@ -283,7 +284,7 @@ void Terms::assume(int predicate, bool holds) {
   if (auto c = condition(n)) restrict(c->first, holds ? c->second : complement(c->second, bits(c->first)));
 }
 
-// Returns the least and the greatest value of a term, if the values of its root form one interval and the
+// Returns the smallest and the greatest value of a term, if the values of its root form one interval and the
 // term increases with its root.
 std::optional<std::pair<uint64_t, uint64_t>> Terms::range(int term) const {
   const Node& n = node(term);
@@ -431,7 +432,7 @@ std::optional<uint64_t> Terms::number(const Scalar& scalar) {
       decide(node(*select).inputs[0]);
       continue;
     }
-    // A term whose root occurs in a condition is a count, or nearly equal to a count.
+    // A term whose root occurs in a condition is a count, or depends closely on a count.
     std::vector<int> waiting = {s.term};
     std::set<int> met;
     bool chosen = false;

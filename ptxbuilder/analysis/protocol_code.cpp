@@ -120,7 +120,7 @@ void ProtocolCode::find_deeds() {
   }
 }
 
-// Finds the waits that are repeated until they succeed: the innermost loop around such a wait has no other
+// Finds the waits that are repeated until they succeed. The innermost loop around such a wait has no other
 // effect on the protocol.
 void ProtocolCode::find_spins() {
   spins.assign(code.operations.size(), false);

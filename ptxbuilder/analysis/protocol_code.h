@@ -45,8 +45,8 @@ enum class Deed : uint8_t {
   unknown  // the effect on the protocol is not known
 };
 
-// The part of a kernel's code that is relevant to its protocol: instructions with an effect on the protocol,
-// the computations of their operands, and the branches that decide whether they run.
+// The part of a kernel's code that is relevant to its protocol. It consists of the instructions with an
+// effect on the protocol, the computations of their operands, and the branches that decide whether they run.
 class ProtocolCode {
  public:
   explicit ProtocolCode(const Code& code);
@@ -54,22 +54,22 @@ class ProtocolCode {
   const Code& code;
   const Graph graph;
   std::vector<Deed> deeds;   // indexed by instruction
-  std::vector<bool> counts;  // for each instruction, whether it is relevant
-  std::vector<bool> spins;   // for each wait, whether it is repeated until it succeeds
+  std::vector<bool> counts;  // for each instruction, true if it is relevant
+  std::vector<bool> spins;   // for each wait, true if it is repeated until it succeeds
   std::vector<int>
       joins;  // for each block, the block where the paths from it join again; kNone if there is none
-  std::vector<int> registers;  // for each register, its number among the relevant ones; kNone for others
+  std::vector<int> registers;  // number among the relevant registers, or kNone
   std::vector<int> rank;       // for each block, its position in the graph's order
   int counted_registers = 0;
   static constexpr int64_t kMostCtas = 16;  // greatest number of CTAs in a cluster
   std::array<int64_t, 3> cta = {}, cluster = {1, 1, 1};
-  std::map<int, uint64_t> places;  // addresses of shared variables, by number
-  bool has_order = false;          // whether any instructions order other instructions
+  std::map<int, uint64_t> places;  // addresses of shared variables, indexed by number
+  bool has_order = false;          // true if any instructions order other instructions
   bool has_waits = false;          // whether there are waits for mbarriers
   bool has_thread_copies = false;
-  bool has_peeks = false;    // whether there are waits for mbarriers that are not repeated
-  bool has_generic = false;  // whether there are loads or stores without a state space in their mnemonic
-  bool has_words = false;    // whether there are atomic, volatile or strong accesses to shared memory, which
+  bool has_peeks = false;    // true if there are waits for mbarriers that are not repeated
+  bool has_generic = false;  // true if there are loads or stores without a state space in their mnemonic
+  bool has_words = false;    // true if there are atomic, volatile or strong accesses to shared memory, which
                              // may order other accesses
 
   // Returns whether the access is atomic, volatile or strong. Such accesses do not race with each other.

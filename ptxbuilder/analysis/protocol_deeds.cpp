@@ -7,7 +7,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// Returns whether all lanes of the warp that have not ended are at this instruction.
+// Returns whether all lanes of the warp, except those that have ended, are at this instruction.
 bool all_here(const Warp& warp, const Walker& w) {
   return std::all_of(warp.begin(), warp.end(),
                      [&](const Walker& other) { return other.has_ended || other.pc == w.pc; });
@@ -178,7 +178,8 @@ ProtocolDeeds::Products& ProtocolDeeds::products(const Walker& w) {
   return p;
 }
 
-// Orders the lanes after the first `count` products. Returns false if a warp has not begun all of them yet.
+// Orders the lanes after the first `count` products. Returns false if a warp has not issued all of these
+// products yet.
 bool ProtocolDeeds::leave_products(Walker& w, uint64_t count) {
   Products& p = products(w);
   if (std::any_of(p.begun.begin(), p.begun.end(), [&](uint64_t begun) { return begun < count; }))
@@ -230,7 +231,7 @@ bool ProtocolDeeds::wait(Walker& w, int i, Lanes lanes) {
   return true;
 }
 
-// Returns a term for the outcome of a test. The outcome is requested only if something depends on it.
+// Returns a term for the outcome of a test. The outcome is requested only if an instruction depends on it.
 Scalar ProtocolDeeds::tested(const Order::Test& test, int i) {
   const std::string name = fmt::format("test {} of line {}", tests_.size(), operation(i).at.line);
   const Scalar outcome = terms_.made({.kind = TermKind::outcome, .bits = 1, .name = name}, {});

@@ -1,4 +1,4 @@
-// Performs each instruction that lanes of a warp reach in a simulated run: updates the order of the run's
+// Performs each instruction that lanes of a warp reach in a simulated run, and updates the order of the run's
 // events.
 #pragma once
 
@@ -36,12 +36,12 @@ struct Walker : Group {
   View view = {};
   int pc = 0;
   bool has_ended = false;
-  uint64_t products = 0;               // number of wgmmas begun by the warp
-  std::vector<uint64_t> groups = {};   // for each committed group, the number of wgmmas begun before it
+  uint64_t products = 0;               // number of wgmmas that the warp has issued
+  std::vector<uint64_t> groups = {};   // for each committed group, the wgmmas issued before it
   std::optional<uint32_t> meets = {};  // phase of the barrier at which these lanes wait
   uint32_t cluster_phase = 0;          // phase of the cluster barrier at which the lanes have arrived
-  bool has_registers = false;          // whether the requested registers have been granted
-  std::optional<Scalar> open = {};     // value without which the lanes cannot continue
+  bool has_registers = false;          // true if the requested registers have been granted
+  std::optional<Scalar> open = {};     // value that the lanes need before they can continue
 };
 using Warp = std::deque<Walker>;  // a deque, so that walkers keep their addresses when lanes separate
 
@@ -65,7 +65,7 @@ class ProtocolDeeds {
   // Refusal if the proof fails.
   bool perform(Warp& warp, Walker& w, Lanes lanes);
   // Lets warps continue after setmaxnreg.inc once all warps that can release registers have released them.
-  // Returns whether any warp continues.
+  // Returns true if at least one warp continues.
   bool grant_registers(std::deque<Warp>& warps);
   // If `term` is the outcome of an mbarrier test, returns the outcome and records that the lanes of `w`
   // depend on it. Returns nothing for any other term.
@@ -154,12 +154,12 @@ class ProtocolDeeds {
   // Throws Refusal if lanes of the warp take different paths.
   BulkGroups& copies(const Warp& warp, const Walker& w);
 
-  // The products of a warpgroup. A product completes in all warps of the warpgroup at once, after all of the
-  // warps have begun the product.
+  // The products of a warpgroup. A product completes in all warps of the warpgroup at once, after all of
+  // these warps have issued it.
   struct Products {
     int component = kNone;
-    std::array<uint64_t, 4> begun = {};  // number of products begun in each warp
-    std::vector<Clock> came = {};  // for each product, the events that precede its beginning in all warps
+    std::array<uint64_t, 4> begun = {};  // number of products that each warp has issued
+    std::vector<Clock> came = {};        // for each product, the events that precede its issue in all warps
   };
   Products& products(const Walker& w);
   bool leave_products(Walker& w, uint64_t count);
@@ -187,12 +187,12 @@ class ProtocolDeeds {
   const bool peeks_succeed_;
   ProtocolValues values_;
   Order order_;
-  std::map<std::pair<int, int>, BulkGroups> bulk_;           // by CTA and thread
+  std::map<std::pair<int, int>, BulkGroups> bulk_;           // indexed by CTA and thread
   std::map<std::pair<int, int>, BulkGroups> copies_;         // by CTA and warp
-  std::map<std::pair<int, int>, Products> products_;         // by CTA and warpgroup
-  std::map<std::array<int, 3>, std::set<uint64_t>> waited_;  // awaited mbarriers, by wait, CTA and warp
+  std::map<std::pair<int, int>, Products> products_;         // indexed by CTA and warpgroup
+  std::map<std::array<int, 3>, std::set<uint64_t>> waited_;  // mbarriers, indexed by wait, CTA, warp
   std::map<std::pair<int, int>, Order::Place> last_wait_;
-  std::map<int, std::pair<Order::Test, int>> tests_;  // tests and instructions, by the term of the outcome
+  std::map<int, std::pair<Order::Test, int>> tests_;  // indexed by the term of the outcome
   bool gave_registers_ = false;
 };
 

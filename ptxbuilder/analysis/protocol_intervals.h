@@ -19,7 +19,7 @@ Intervals united(Intervals all);
 Intervals common(const Intervals& a, const Intervals& b);
 // Returns the numbers of `bits` bits that are not in the set.
 Intervals complement(const Intervals& of, int bits);
-// Adds the numbers from first to last, which may wrap around.
+// Adds the numbers from `first` to `last`. The range may wrap around.
 void add_wrapped(Intervals& to, uint64_t first, uint64_t last, int bits);
 // Adds the numbers x for which factor * x + constant is in the range from `first` to `last`, read as unsigned
 // or as negative numbers. Only numbers x for which the product does not overflow a signed register are added.

@@ -20,7 +20,7 @@ __int128 common_divisor(__int128 a, __int128 b) {
 
 __int128 divided_down(__int128 a, __int128 by) { return a / by - (a % by < 0 ? 1 : 0); }
 
-// For each set of factors, the least constant among the sums with these factors.
+// For each set of factors, holds the smallest constant of the sums with these factors.
 using Rows = std::map<std::map<int, __int128>, __int128>;
 
 // Adds a sum, divided by the greatest common divisor of its factors. The constant can be rounded down, since

@@ -21,8 +21,8 @@ class LinearSystem {
   void at_least_zero(const Linear& sum) { rows_.push_back(sum); }
   void between(const Linear& sum, __int128 first, __int128 last);
   // Returns false only if no integers satisfy all inequalities. Eliminates the unknowns one by one
-  // (Fourier-Motzkin elimination). Returns true if that takes too many sums at once, or more than the
-  // remaining number `left` of sums, which all calls share.
+  // (Fourier-Motzkin elimination). Also returns true if the elimination needs too many sums at once, or more
+  // sums in total than `left`, a limit that all calls share and decrease.
   bool may_hold(size_t& left) const;
 
  private:

@@ -160,7 +160,7 @@ void Order::foreign(const View& view, int cta, Moment end, int operation) {
 
 std::vector<Order::Part> Order::parts_of(const std::vector<Span>& spans) {
   std::vector<Part> parts;
-  std::map<uint64_t, uint16_t> broken;  // for each unit that is accessed only in part, its accessed bytes
+  std::map<uint64_t, uint16_t> broken;  // for each unit that is only partly accessed, the accessed bytes
   const auto add = [&](uint64_t block, uint64_t units) {
     if (!parts.empty() && parts.back().block == block)
       parts.back().units |= units;
@@ -227,7 +227,7 @@ void Order::touch(const View& view, const SharedAccess& access) {
     if (blocks.size() <= part.block) blocks.resize(part.block + 1);
     auto& marks = blocks[part.block];
     for (const Mark& before : marks) check(view, access, part, before);
-    // Removes an earlier access if every later access that must follow it must also follow this access.
+    // Removes an earlier access if each later access that has to follow it also has to follow this access.
     std::erase_if(marks, [&](const Mark& m) {
       const bool is_covered = (m.units & ~part.units) == 0 && (m.bytes & ~part.bytes) == 0;
       const bool is_before = m.end.is_in(view.known) || m.end.component == access.end.component;
@@ -408,7 +408,7 @@ void Order::complete(const Place& place, Mbarrier& b) {
 bool Order::wait(View& view, const Place& place, uint64_t parity, bool acquires, int operation) {
   Mbarrier& b = used(view, place, false, operation);
   if (parity > 1) throw Refusal{operation, fmt::format("the parity is {}", parity)};
-  // The wait is for phase `completed` - 1 or for phase `completed`. The phase before this phase must
+  // The wait is for phase `completed` - 1 or for phase `completed`. The phase before the awaited phase must
   // certainly be complete.
   const bool is_over = (b.completed & 1) != parity;
   const uint32_t behind = is_over ? b.completed - (b.completed == 0 ? 0 : 1) : b.completed;

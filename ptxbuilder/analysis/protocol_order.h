@@ -16,20 +16,20 @@
 
 namespace ptxbuilder::analysis {
 
-// Thrown if a proof fails; describes the reason.
+// Thrown if a proof fails. Describes the reason.
 struct Refusal {
   int operation = kNone;
   std::string what;
   std::vector<int> others = {};  // other instructions involved
-  bool is_undecided = false;     // whether it is unknown if a schedule fails
+  bool is_undecided = false;     // true if it is not known whether there is a failing schedule
   int late = kNone;  // instruction that is late in a failing schedule, or that starts an operation that is
                      // late
   bool is_of_order = true;  // false if only a number of bytes is wrong, or if a missing fence does not affect
                             // the order
 };
 
-// The clock of an event. For each component of a run, such as a warp or an mbarrier, it holds the last event
-// of the component that precedes the event.
+// The clock of an event. For each component of a run, such as a warp or an mbarrier, the clock holds the
+// component's last event that precedes the clock's event.
 class Clock {
  public:
   uint32_t operator[](int component) const {
@@ -40,7 +40,7 @@ class Clock {
     events_[at(component)] = std::max(events_[at(component)], to);
   }
   void join(const Clock& other);
-  // Retains only the events that are in both clocks.
+  // Removes all events that are not in both clocks.
   void meet(const Clock& other);
   bool operator==(const Clock& other) const = default;
 
@@ -48,8 +48,7 @@ class Clock {
   std::vector<uint32_t> events_;
 };
 
-// An event of a component. The clocks of all events that follow it have at least this value for the
-// component.
+// An event of a component. In the clocks of all later events, the component has at least this value.
 struct Moment {
   int component = kNone;
   uint32_t event = 0;
@@ -86,8 +85,8 @@ class Boxes {
   void add_read(const Span& span) { add(reads_, span); }
   void add_write(const Span& span) { add(writes_, span); }
   void add_phase(std::vector<std::string> maps, uint64_t expected, int operation);
-  // Computes the sizes from everything that was added. Returns whether any of them changed. Throws Refusal if
-  // no sizes fit.
+  // Computes the sizes from the added phases and reads. Returns whether any of them changed. Throws Refusal
+  // if no sizes fit.
   bool find();
   const std::map<std::string, uint64_t>& all() const { return bytes_; }
 
@@ -119,8 +118,9 @@ struct SharedAccess {
   bool writes = false, is_async = false;
   Moment end = {};
   int operation = kNone;
-  bool is_word = false;  // atomic, volatile or strong; such accesses do not race with each other
-  uint64_t data = 0;     // hash of the stored constant; 0 for all other accesses
+  // True if the access is atomic, volatile or strong. Such accesses do not race with each other.
+  bool is_word = false;
+  uint64_t data = 0;  // hash of the stored constant; 0 for all other accesses
 };
 
 class Order {
@@ -146,12 +146,13 @@ class Order {
   void fence_inits(View& view);
   void arrive(View& view, const Place& place, uint64_t expected, bool releases, int operation);
   void expect(View& view, const Place& place, uint64_t bytes, int operation);
-  // Adds a copy that an mbarrier counts, of `bytes` bytes or of the tensor map's box. Returns the moment of
+  // Adds a copy of `bytes` bytes, or of the tensor map's box, that an mbarrier counts. Returns the moment of
   // its completion.
   Moment copy(View& view, const Place& place, uint64_t bytes, const std::string& map, int operation);
   // Returns whether the phase is complete. If so, orders the lanes after the phase.
   bool wait(View& view, const Place& place, uint64_t parity, bool acquires, int operation);
-  // The result of a wait that is not repeated. It is relevant only if something depends on it.
+  // The result of a wait that is not repeated. It is relevant only if another value or a branch depends on
+  // it.
   struct Test {
     Place place;
     bool is_over, may_be_early;
@@ -159,13 +160,14 @@ class Order {
     Moment at;
   };
   Test test(View& view, const Place& place, uint64_t parity, int operation);
-  // Continues lanes that depend on the outcome of a test. If `passes`, orders them after the phase.
+  // Continues lanes that depend on the outcome of a test. If `passes` is true, orders the lanes after the
+  // phase.
   void use(View& view, const Test& test, bool passes, int operation);
-  // Completes the phases whose copies have all begun, if nothing else can continue. Returns whether there
-  // were any.
+  // Completes the phases whose copies have all started. Must be called only if no lanes can continue. Returns
+  // whether there was such a phase.
   bool complete_copies();
 
-  // A barrier of the threads of a CTA or of the cluster. Its number identifies it.
+  // A barrier for the threads of a CTA or of the cluster, identified by its number.
   struct Meeting {
     int component = kNone;
     uint64_t expected = 0, arrived = 0;
@@ -225,7 +227,7 @@ class Order {
       Moment at;
       int operation;
     };
-    std::vector<Waited> waited = {};  // waits for the last completed phase
+    std::vector<Waited> waited = {};  // the waits that waited for the last completed phase
   };
   struct Foreign {
     int cta;
@@ -242,9 +244,9 @@ class Order {
   Boxes& boxes_;
   const bool has_words_;
   int components_ = 0;
-  std::vector<std::vector<std::vector<Mark>>> memory_;  // by CTA and block
+  std::vector<std::vector<std::vector<Mark>>> memory_;  // indexed by CTA and block
   std::vector<std::vector<Clock>> exits_;
-  std::vector<std::vector<int>> started_;  // components of the groups that have started
+  std::vector<std::vector<int>> started_;  // components of the groups of lanes that have started
   std::map<Place, Mbarrier> mbarriers_;
   std::map<std::pair<int, uint64_t>, Meeting> meetings_;
   std::vector<Foreign> foreign_;

@@ -1,4 +1,4 @@
-// Checks that all choices of a run are possible at the same time. For this, conditions are treated as linear
+// Checks that all choices of a run are possible at the same time, by treating conditions as linear
 // inequalities between integers.
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@ namespace ptxbuilder::analysis {
 namespace {
 
 constexpr size_t kMostWays = 256;     // limit on the number of combinations of alternatives
-constexpr size_t kMostSums = 20'000;  // limit on the number of sums, over all combinations
+constexpr size_t kMostSums = 20'000;  // limit on the total number of sums in all combinations
 
 __int128 power(int bits) { return __int128{1} << bits; }
 
@@ -198,7 +198,7 @@ class Possible {
 
   void add_domain(int root, const Intervals& domain) {
     std::vector<Way> ways;
-    // A root is described in terms of its inputs even if its own value is already known.
+    // A root is described in terms of its inputs even if the value of the root is already known.
     const Terms::Node n = node(root);
     const Scalar self = n.operation.kind == TermKind::sum ? Scalar{.term = root} : Scalar{.term = root};
     for (const auto& [value, bounds] : of_root(self))

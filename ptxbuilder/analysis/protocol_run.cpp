@@ -56,8 +56,8 @@ class Run {
     return int64_t{code_.graph.place[at(code_.graph.block_of[at(w.pc)])]} << 32 | w.pc;
   }
 
-  // Continues the first group of lanes, in the order of the code, that can run. Returns false if no group can
-  // run.
+  // Continues one of the groups of lanes that can run: the group that is first in the order of the code.
+  // Returns false if no group can run.
   bool advance(Warp& warp) {
     if (warp.size() > kLanes) std::erase_if(warp, [](const Walker& w) { return w.has_ended; });
     std::vector<Walker*> ready;
@@ -85,7 +85,8 @@ class Run {
     }
   }
 
-  // Runs the lanes to the end of a block, or to a wait. Returns false if the lanes could not run at all.
+  // Runs the lanes to the end of a block, or to a wait. Returns false if the lanes could not run any
+  // instruction.
   bool go(Warp& warp, Walker& w) {
     current_ = &w;
     bool any = false;
@@ -137,7 +138,7 @@ class Run {
     return true;
   }
 
-  // Moves the lanes that take another path to a new walker, and returns this walker.
+  // Moves lanes that follow another path to a new walker, and returns the new walker.
   Walker& part(Warp& warp, Walker& w, Lanes lanes) {
     Walker& other = warp.emplace_back(w);
     other.lanes = lanes;
@@ -209,7 +210,7 @@ class Run {
     return ++w.pc, true;
   }
 
-  // Counts an iteration of a loop if a choice was made, either to take the iteration or within it.
+  // Counts an iteration of a loop if a choice decided that it runs, or if a choice was made in it.
   void count_turn(int block, int to) {
     const int loop = code_.graph.blocks[at(block)].loop;
     if (loop == kNone || at(to) >= code_.code.operations.size()) return;
@@ -233,7 +234,7 @@ class Run {
     std::vector<int> others;
     std::string what;
     int first = kNone;
-    bool may_go_on = has_exits_;  // whether threads can continue because others have ended: a barrier of all
+    bool may_go_on = has_exits_;  // true if threads can continue because others have ended; a barrier of all
                                   // threads of a CTA does not wait for threads that have ended
     for (auto& warp : warps_)
       for (Walker& w : warp) {
@@ -260,7 +261,7 @@ class Run {
   Turns& turns_;
   ProtocolDeeds deeds_;
   std::deque<Warp> warps_;
-  std::map<int, int> chosen_;  // iterations with choices, by block
+  std::map<int, int> chosen_;  // number of iterations with choices, for each block
   Walker* current_ = nullptr;  // the walker whose instruction is running
   bool has_exits_ = false;
   size_t steps_ = 0;

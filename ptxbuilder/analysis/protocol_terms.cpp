@@ -174,7 +174,7 @@ std::optional<Scalar> Terms::simplified(const TermOperation& o, const std::vecto
         return combined(x[0], uint64_t{1} << x[1].value, {}, 0, o.bits);
       return std::nullopt;
     case TermKind::shr: {
-      // Occurs in numbers of tiles of a cluster: (2 * x + 1) >> 1 equals x.
+      // Simplifies (2 * x + 1) >> 1, which occurs in numbers of tiles of a cluster, to x.
       if (is(1, 0)) return x[0];
       if (!x[1].is_known() || x[1].value >= 31 || x[0].is_known()) return std::nullopt;
       const int by = static_cast<int>(x[1].value);

@@ -27,7 +27,7 @@ struct Scalar {
 };
 
 enum class TermKind : uint8_t {
-  symbol,     // a value that is known only by name
+  symbol,     // a value about which only the name is known
   sum,        // a constant plus the sum of factors times terms, modulo 2^bits
   other,      // any other instruction; equal inputs give equal results, and nothing else is known
   parameter,  // a loaded parameter; its address identifies it
@@ -93,13 +93,13 @@ class Choices {
 
 class Terms {
  public:
-  // Functions throw Refusal if examining terms costs more than `most_work` in total. A term costs one, and a
-  // quotient costs one for each fact.
+  // The member functions throw Refusal if the total cost of examining terms exceeds `most_work`. A term costs
+  // 1, and a quotient costs 1 for each fact.
   Terms(Choices& choices, size_t most_work) : choices_(choices), work_left_(most_work) {}
 
-  // Excludes empty problems, on which the protocol fails: assumes that a term is more than a small number of
-  // iterations. Chooses the first suitable term of the last run, and returns the assumption as text. Returns
-  // nothing if there is no such term.
+  // Excludes empty problems, for which the protocol fails, by assuming that a term is greater than a small
+  // number of iterations. Chooses the first suitable term of the last run, and returns the assumption in
+  // words. Returns nothing if there is no such term.
   std::optional<std::string> assume_more();
 
   // Discards the choices of the last run. If the value of a count is needed, it is chosen from the numbers up
@@ -116,7 +116,7 @@ class Terms {
                                  const Scalar& b);
   Scalar negated(const Scalar& predicate);
 
-  // Returns the scalar, simplified with the facts that are known so far.
+  // Returns the scalar, simplified with the facts that the run has established.
   Scalar resolved(const Scalar& scalar);
   bool decide(const Scalar& predicate);
   // A function that returns the result of a test, given the term of its outcome.
@@ -151,8 +151,8 @@ class Terms {
     std::map<int, int64_t> factors = {};
     Sum minus(const Sum& other) const;
     Sum times(int64_t by) const;
-    bool is_natural() const;                        // whether all of its numbers are nonnegative
-    bool is_natural_minus(const Sum& other) const;  // whether minus(other) is natural
+    bool is_natural() const;  // returns whether the constant and all factors are nonnegative
+    bool is_natural_minus(const Sum& other) const;  // returns whether minus(other) is natural
   };
   Sum sum_of(const Scalar& s, int bits) const;
   Sum margin_of(const Node& less) const;
@@ -204,7 +204,7 @@ class Terms {
   // The following caches are derived from the facts and domains, and are valid until one of these changes.
   std::unordered_map<int, Scalar> resolved_;
   mutable std::map<TermOperation, std::vector<Sum>> not_negative_;
-  mutable std::map<int, std::vector<Comparison>> comparisons_;  // by number of bits
+  mutable std::map<int, std::vector<Comparison>> comparisons_;  // indexed by number of bits
 };
 
 }  // namespace ptxbuilder::analysis

@@ -33,15 +33,15 @@ class LaneValues {
   std::shared_ptr<const std::array<Scalar, kLanes>> each_ = {};
 };
 
-// Lanes of a warp that have taken the same path.
+// Lanes of a warp that have followed the same path.
 struct Group {
   int cta = 0, warp = 0;
   Lanes lanes = 0;
   std::vector<LaneValues> registers = {};  // the relevant registers
 };
 
-// The words of an instruction's mnemonic, in a form that is quick to evaluate. A run executes an instruction
-// many times, but parses its words only once.
+// The words of an instruction's mnemonic, in a form that can be evaluated quickly. The words are parsed only
+// once, although a run executes an instruction many times.
 struct IntegerWords {
   enum class Name : uint8_t {
     other,
@@ -86,7 +86,7 @@ struct IntegerWords {
   Type type, to;  // `type` is named by the last word; `to` is named by the word before it, and is the result
                   // type of a cvt
   Part part;      // part of a product
-  bool is_known;  // whether the result can be computed: for integers without carry and saturation
+  bool is_known;  // true if the result can be computed, which requires integers without carry and saturation
 };
 
 class ProtocolValues {

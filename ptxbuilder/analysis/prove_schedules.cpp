@@ -102,7 +102,7 @@ class AllRuns {
 };
 
 // Returns whether a CTA may have another shape than the directives state. `.maxntid` is only an upper bound
-// on its threads.
+// on the number of threads.
 bool may_have_other_shape(const ProtocolCode& protocol) {
   const Code& code = protocol.code;
   const auto& cta = protocol.cta;
@@ -121,7 +121,7 @@ std::optional<Refusal> refuse_order(const ProtocolCode& code, const ProofLimits&
                                     ScheduleProof& proof) {
   const auto undecided = [](const char* why) { return Refusal{kNone, why, {}, true}; };
   if (!code.has_order) return undecided("no thread waits for others or shares memory with them");
-  // Runs assume that the operands of an instruction match its row.
+  // A run assumes that the operands of an instruction match the instruction's row.
   for (size_t i = 0; i < code.deeds.size(); ++i)
     if (code.deeds[i] != Deed::none && !code.code.operations[i].row)
       return Refusal{
@@ -146,7 +146,8 @@ ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view k
   ScheduleProof proof{.verdict = ScheduleProof::Verdict::proved};
   const ProtocolCode protocol(code);
   auto r = refuse_order(protocol, kLimits, proof);
-  // A loop repeats itself after its ring of mbarriers has wrapped around. For other rings, this is not known.
+  // After its ring of mbarriers has wrapped around, a loop is known to repeat its earlier behaviour. For
+  // other rings, this is not known.
   if (!r && !protocol.has_waits)
     r = {kNone, "no thread waits for an mbarrier, so there is no ring", {}, true};
   else if (!r && protocol.has_thread_copies)
@@ -163,8 +164,8 @@ ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view k
       if (other != kNone && other != r->operation) lines.insert(code.operations[at(other)].at.line);
     proof.lines.assign(lines.begin(), lines.end());
   }
-  // Some lint rules find errors that do not depend on the order of events, such as errors with the registers
-  // of wgmma.
+  // Some lint rules find errors that do not depend on the order of events, such as errors in the use of
+  // wgmma's registers.
   if (proof.verdict == ScheduleProof::Verdict::refuted) return proof;
   for (const Finding& f : lint(module, kernel, {"bank-conflict", "schedule"}))
     if (!f.is_advice && !f.is_undecided)

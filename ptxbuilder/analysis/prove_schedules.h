@@ -24,13 +24,14 @@ struct ScheduleProof {
       0;  // line of the operation that is late in a failing schedule, for `ptxb sim --delay`; 0 if none
   std::vector<std::string> assumed = {};
   int turns = 0;    // greatest number of iterations for which a loop was followed
-  size_t runs = 0;  // number of runs that represent all schedules
+  size_t runs = 0;  // number of runs, which together represent all schedules
 };
 
-// Proves a kernel. An empty name selects the module's only kernel. Throws the same errors as lint().
+// Proves that a kernel is correct in all schedules. An empty name selects the module's only kernel. Throws
+// Error under the same conditions as lint().
 ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view kernel = "");
 
-// Returns a text such as "proved for all schedules" or "not proved: line 12: ... (line 4)", followed by the
+// Returns a string such as "proved for all schedules" or "not proved: line 12: ... (line 4)", followed by the
 // assumptions.
 std::string text(const ScheduleProof& proof);
 

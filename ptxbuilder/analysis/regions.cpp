@@ -92,7 +92,7 @@ class Teller {
       add_conversions(region);
       all.push_back(std::move(region));
     }
-    // The list grows during the loop, by the functions that these functions call.
+    // During the loop, the functions that these functions call are added to the list.
     for (size_t f = 0; f < kernel_.numbering->functions.size(); ++f) {
       KernelAnalysis called(kernel_, *kernel_.numbering->functions[f]);
       all.push_back(Teller(called).function(fmt::format("function {}", f + 1)));
@@ -105,7 +105,8 @@ class Teller {
   Sum operand(int i, size_t n) {
     return n < operation(i).operands.size() ? values_.of(i, operation(i).operands[n]) : Sum{};
   }
-  // Returns the text of a value. A value with terms that are specific to a kernel is represented by its hash.
+  // Returns a description of a value. If the value has terms that are specific to a kernel, the description
+  // is its hash.
   std::string text_of(const Sum& sum) const {
     const bool is_plain = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
       const Atom::Kind kind = values_.atom(term.first).kind;
@@ -161,7 +162,7 @@ class Teller {
     return tile;
   }
 
-  // Finds the rings that loads fill, and one tile that stores read. That tile begins at the least address
+  // Finds the rings that loads fill, and one tile that stores read. That tile begins at the lowest address
   // that stores read.
   void find_tiles() {
     std::optional<Tile> stored;
@@ -194,7 +195,7 @@ class Teller {
   static std::string ring_text(const Tile& tile) {
     return tile.ring ? fmt::format("{} stages of {} B", tile.ring->second, tile.ring->first) : "no stage";
   }
-  // Returns a text about the first stage of a ring if it is not 0.
+  // Returns a description of the first stage of a ring if the stage is not 0.
   std::string first_of(const Sum& address) const {
     for (const auto& [number, factor] : address.terms)
       if (const Atom& a = values_.atom(number); a.kind == Atom::Kind::stage && !(a.inputs[0] == Sum{}))
@@ -395,8 +396,8 @@ class Teller {
     r.events.push_back(std::move(e));
   }
 
-  // Returns the text of a predicate. For the result of a wait, the text only states whether the wait has
-  // ended, since the wait's event contains its other properties.
+  // Returns a description of a predicate. For the result of a wait, the description only states whether the
+  // wait has ended, because the wait's event contains its other properties.
   std::string predicate(int i) {
     Sum sum = values_.before(i, operation(i).guard);
     bool negated = operation(i).negated;
@@ -469,9 +470,9 @@ class Teller {
   }
 
   // Records a conversion that widens a value or changes an address's state space. The sum of a value does not
-  // show such conversions, so a region's conversions are compared as a set with those of the other kernel.
-  // Conversions of small nonnegative values are omitted, because sign and zero extension are the same for
-  // them.
+  // show such conversions, so the set of a region's conversions is compared with that of the other kernel.
+  // Conversions of small nonnegative values are omitted, because sign and zero extension give the same result
+  // for them.
   void add_extension(int i, Region& r) {
     const Operation& o = operation(i);
     const bool widens = o.is("cvt") && o.words.size() == 3 && o.words[1].ends_with("64") &&
@@ -536,7 +537,7 @@ class Teller {
     const bool orders = o.is("fence", "bar", "barrier", "wgmma", "cp", "griddepcontrol");
     const bool stores = o.is("st", "stmatrix", "red", "atom");
     const Weight weight = orders || stores ? Weight::result : Weight::detail;
-    // `values` contains everything that the instruction reads, such as the number of a group or a barrier, or
+    // `values` contains all values that the instruction reads, such as the number of a group or a barrier, or
     // the address and the values of a store.
     std::vector<std::string> places, values;
     for (size_t n = o.updates ? 1 : o.results; n < o.operands.size(); ++n) {
@@ -577,7 +578,7 @@ class Teller {
     uint64_t exact;
   };
   std::map<std::string, std::map<std::string, Conversions>> conversions_;  // indexed by region and mnemonic
-  std::map<std::string, std::multimap<std::string, Branch>> conditions_;   // branch conditions, by region
+  std::map<std::string, std::multimap<std::string, Branch>> conditions_;   // indexed by region
   std::map<std::string, std::set<uint64_t>> extended_;                     // indexed by region
   std::map<int, std::string> barrier_of_;
 };

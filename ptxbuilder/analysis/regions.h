@@ -1,4 +1,4 @@
-// Describes a kernel's behaviour, region by region, in a form that allows comparing two kernels.
+// Describes the behaviour of each region of a kernel, in a form in which two kernels can be compared.
 #pragma once
 
 #include <map>
@@ -12,9 +12,9 @@ namespace ptxbuilder::analysis {
 
 // The aspects in which two kernels may differ, the most serious first.
 enum class Weight : uint8_t {
-  result,     // what is computed, or whether results can be read yet
-  protocol,   // which warps wait for which others
-  pipeline,   // how much work is in flight at once
+  result,     // the computed results, or the time at which results can be read
+  protocol,   // the warps that wait, and the warps for which they wait
+  pipeline,   // the amount of work in flight at the same time
   resources,  // registers, threads, shared memory
   detail      // instructions outside the loops
 };
@@ -30,10 +30,11 @@ struct Event {
   std::string kind;
   Weight weight;  // weight of the difference if the other kernel does not have the event
   std::vector<Attribute> attributes = {};
-  std::string effect = {};          // effect if the other kernel does not have the event
-  uint32_t line = 0;                // in the PTX; 0 if none
-  std::string_view any_order = {};  // a word that neighbouring events share if their order does not matter
-  uint64_t exact = 0;               // hash of everything that the event reads, and of its conditions
+  std::string effect = {};  // effect if the other kernel does not have the event
+  uint32_t line = 0;        // in the PTX; 0 if none
+  // A word that neighbouring events have in common if their order has no effect.
+  std::string_view any_order = {};
+  uint64_t exact = 0;  // hash of all values that the event reads, and of its conditions
 };
 
 // A loop of a role, or the code of a role outside its loops, with its events in order. A region may also hold

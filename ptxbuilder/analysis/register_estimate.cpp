@@ -10,10 +10,11 @@ namespace {
 
 using Registers = std::vector<bool>;
 
-// Number of registers for the stack pointer, and of temporary registers for addresses and waits.
+// The number of registers for the stack pointer, and for temporary values in addresses and waits.
 constexpr int kFixed = 4;
 
-// Longer blocks are skipped, because scheduling takes time proportional to the square of a block's length.
+// Longer blocks are skipped, because the time for scheduling is proportional to the square of a block's
+// length.
 constexpr int kMostScheduled = 8192;
 
 // Returns the size of a PTX register in halves of 32-bit registers. Returns 0 for predicates, which have
@@ -51,8 +52,8 @@ bool reads_lane(const Value& v) {
   return std::any_of(v.parts.begin(), v.parts.end(), reads_lane);
 }
 
-// Returns whether the uniform datapath of an SM can execute an instruction. It supports only integer
-// instructions.
+// Returns whether the uniform datapath of an SM can execute an instruction. The uniform datapath supports
+// only integer instructions.
 bool may_be_uniform(const Operation& o) {
   if (o.is("shfl")) return o.has("idx");
   if (o.is("ld")) return o.has("param", "const");
@@ -62,7 +63,7 @@ bool may_be_uniform(const Operation& o) {
          !o.has("f32", "f64", "f16", "bf16", "f16x2", "bf16x2");
 }
 
-// Finds the values that are equal in all lanes, which may therefore be in uniform registers.
+// Finds the values that are equal in all lanes, and may therefore be in uniform registers.
 Registers uniform_registers(const Code& code) {
   Registers varies(code.registers.size());
   for (bool changes = true; changes;) {
@@ -196,7 +197,7 @@ class RoleCode {
   const Graph& graph_;
   const std::vector<RegisterEffect>& effects_;
   const std::vector<int> blocks_;
-  std::vector<int> halves_;  // for each register, its number of halves, if it counts
+  std::vector<int> halves_;  // for each register that counts, its number of halves
   Registers is_accumulator_;
 };
 

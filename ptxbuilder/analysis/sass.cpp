@@ -71,7 +71,7 @@ class Parsing {
     source_ = 0;
   }
 
-  // Resolves the labels. This is done at the end of a kernel because labels may follow their uses.
+  // Resolves the labels. Called at the end of a kernel, because labels may follow their uses.
   void end_kernel() {
     if (!in_kernel_) return;
     while (!instructions().empty() && instructions().back().opcode == "NOP") instructions().pop_back();
@@ -154,8 +154,8 @@ Graph graph_of(const SassKernel& kernel) {
   return Graph::of(code);
 }
 
-// Returns a hash of a kernel. Labels are hashed as positions, since their names depend on other parts of the
-// cubin.
+// Returns a hash of a kernel. Labels are hashed as positions, because their names depend on other parts of
+// the cubin.
 std::string hash_of(const SassKernel& kernel) {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   for (const SassInstruction& i : kernel.instructions) {
@@ -166,8 +166,9 @@ std::string hash_of(const SassKernel& kernel) {
   return fmt::format("#{:08x}", static_cast<uint32_t>(hash));
 }
 
-// Returns an instruction's text. The texts of waits, and of instructions that reallocate registers, include
-// the operands. The text of a matrix instruction states whether it ends a group.
+// Returns a description of an instruction. For waits, and for instructions that reallocate registers, the
+// description includes the operands. For a matrix instruction, it states whether the instruction ends a
+// group.
 std::string told(const SassInstruction& i) {
   if (is_one_of(i.root(), {"WARPGROUP", "DEPBAR", "USETMAXREG", "BAR"}) && !i.operands.empty())
     return i.opcode + " " + i.operands;
@@ -234,7 +235,7 @@ std::string counts_side_by_side(const std::map<std::string, int>& a, const std::
   return text;
 }
 
-// Returns the texts of the instructions that are printed individually, and the number of other instructions
+// Returns one string for each instruction that is printed individually, and the numbers of other instructions
 // between them.
 std::vector<std::string> steps(const SassKernel& kernel, const SassLoop& loop) {
   std::vector<std::string> all;
@@ -255,8 +256,8 @@ std::vector<std::string> steps(const SassKernel& kernel, const SassLoop& loop) {
   return all;
 }
 
-// Aligns the loops with the longest common subsequence. Loops for which this takes too long are compared row
-// by row.
+// Aligns the loops with the longest common subsequence. Loops that are too long for this algorithm are
+// compared row by row.
 std::string steps_side_by_side(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   constexpr size_t kMostCells = 1 << 24;
   if (!a.empty() && b.size() > kMostCells / a.size()) {

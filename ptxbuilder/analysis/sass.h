@@ -1,5 +1,5 @@
-// Parses SASS, the machine code of a cubin as nvdisasm prints it, into instructions and loops. Compares two
-// kernels.
+// Parses SASS, the machine code of a cubin as nvdisasm prints it, into instructions and loops, and compares
+// two kernels.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct SassInstruction {
 
   std::string_view root() const;  // returns the first part of the opcode, such as "HGMMA"
   bool is_branch() const;         // returns whether this is a branch with a known target
-  std::string text() const;       // returns a text such as "@!P0 BRA `(.L_x_13)"
+  std::string text() const;       // returns a string such as "@!P0 BRA `(.L_x_13)"
 };
 
 struct SassKernel {
@@ -39,14 +39,14 @@ struct SassKernel {
 // that does not exist.
 std::vector<SassKernel> parse_sass(std::string_view text);
 
-// A loop that contains tensor core or TMA instructions, but no inner loop that does.
+// A loop that contains tensor core or TMA instructions, but no inner loop with such instructions.
 struct SassLoop {
   std::string name;               // such as "loop of HGMMA", or "loop of HGMMA 2" for the second such loop
   std::vector<int> instructions;  // in ascending order, including instructions of inner loops
 };
 std::vector<SassLoop> mainloops(const SassKernel& kernel);
 
-// Returns whether a comparison of two loops lists this kind of instruction individually. It lists
+// Returns whether a comparison of two loops lists this kind of instruction individually. The kinds are
 // instructions of tensor cores, TMA, barriers, fences, and shared and global memory, but not arithmetic.
 bool is_told(const SassInstruction& instruction);
 
@@ -55,10 +55,10 @@ std::map<std::string, int> histogram(const SassKernel& kernel);
 std::map<std::string, int> histogram(const SassKernel& kernel, const SassLoop& loop);
 
 // Returns the regions that diff() compares: registers and spills; the instructions of each mainloop in order;
-// all instructions by root; and a hash of everything, so that any difference is noticed.
+// all instructions by root; and a hash of all instructions, so that any difference is noticed.
 std::vector<Region> regions(const SassKernel& kernel);
 
-// Returns a text that lists the resources, histograms and mainloops of two kernels in two columns.
+// Returns a listing of the resources, histograms and mainloops of two kernels in two columns.
 std::string side_by_side(const SassKernel& a, const SassKernel& b);
 
 }  // namespace ptxbuilder::analysis

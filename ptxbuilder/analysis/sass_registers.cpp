@@ -37,8 +37,8 @@ std::vector<int> successors(const SassKernel& kernel, int number) {
   return next;
 }
 
-// Returns the number of registers in an instruction such as "USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8", which
-// is 232.
+// Returns the number of registers that an instruction requests, such as 232 for "USETMAXREG.TRY_ALLOC.CTAPOOL
+// UP0, 0xe8".
 std::optional<int> granted_by(const SassInstruction& i) {
   const size_t digits = i.operands.rfind("0x");
   if (i.root() != "USETMAXREG" || digits == std::string::npos) return std::nullopt;
@@ -181,8 +181,8 @@ LifeRanges parse_life_ranges(const SassKernel& kernel, std::string_view text) {
   for (size_t n = 0; n < kernel.instructions.size(); ++n)
     places[kernel.instructions[n].address] = static_cast<int>(n);
   LifeRanges ranges(kernel.instructions.size());
-  size_t found = 0, first = 0, count = 0;  // `first` is the column of R0 in the table, and `count` the number
-                                           // of registers
+  // `first` is the column of R0 in the table, and `count` is the number of registers.
+  size_t found = 0, first = 0, count = 0;
   bool inside = false;
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -236,8 +236,8 @@ std::vector<OverwrittenOperand> overwritten_operands(const SassKernel& kernel, c
     for (size_t r = 0; r < ranges[n].size(); ++r)
       if (ranges[n][r] == 'v') operands.insert(r);
     if (operands.empty()) continue;
-    // Each entry consists of an instruction and the number of groups committed since the wgmma, including its
-    // own. The number is 0 until the wgmma's group ends.
+    // Each entry consists of an instruction and of the number of groups committed since the wgmma, including
+    // the group of the wgmma. The number is 0 until the wgmma's group ends.
     std::set<std::pair<int, int>> seen;
     std::vector<std::pair<int, int>> waiting;
     auto go = [&](int from, int groups) {

@@ -1,6 +1,6 @@
-// Analyses the registers of machine code with the live ranges that nvdisasm prints. Determines what registers
-// contain at the point where most of them are live, and which registers are written while a wgmma may still
-// read them.
+// Analyses the registers of machine code with the live ranges that nvdisasm prints. Determines the contents
+// of registers at the point where most registers are live, and finds registers that are written while a wgmma
+// may still read them.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ LifeRanges parse_life_ranges(const SassKernel& kernel, std::string_view text);
 struct RegisterPeak {
   std::optional<int> granted = {};                     // number of registers that USETMAXREG requests
   int live = 0;                                        // number of live registers among R0 to R254
-  int instruction = kNone;                             // first instruction at which this number is live
+  int instruction = kNone;                             // first instruction at which `live` registers are live
   std::vector<std::pair<std::string, int>> uses = {};  // such as ("accumulators", 128), the greatest first
 };
 std::vector<RegisterPeak> register_peaks(const SassKernel& kernel, const LifeRanges& ranges);

@@ -87,7 +87,7 @@ Number ThreadValues::atom(int number) {
     numbers_.resize(states_.size());
   }
   if (states_[at(place)] == State::open) {
-    states_[at(place)] = State::unknown;  // in a cycle
+    states_[at(place)] = State::unknown;  // used if the atom depends on itself
     constexpr int kDeepest = 2000;
     ++depth_;
     const Number value = depth_ < kDeepest ? found(values_.atom(number)) : std::nullopt;

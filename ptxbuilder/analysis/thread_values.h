@@ -10,12 +10,12 @@ namespace ptxbuilder::analysis {
 
 class ThreadValues {
  public:
-  // Selects how a value that a loop changes is treated if its initial value is known: as unknown, or as its
-  // initial value.
+  // Determines whether a value that a loop changes, and whose initial value is known, counts as unknown or as
+  // equal to its initial value.
   enum class Loops : uint8_t { unknown, at_start };
 
-  // `thread` is the thread's number along x. If it is absent, values that depend on the thread's number are
-  // unknown. `values` must outlive this object.
+  // `thread` is the thread's number along x. If `thread` is empty, values that depend on the thread's number
+  // are unknown. `values` must outlive this object.
   ThreadValues(const Values& values, std::optional<int64_t> thread, Loops loops = Loops::unknown)
       : values_(values), thread_(thread), loops_(loops) {}
 
@@ -39,8 +39,8 @@ class ThreadValues {
   const Values& values_;
   std::optional<int64_t> thread_;
   Loops loops_;
-  std::vector<State> states_ = {};  // states of atoms, by position among the atoms that depend on threads or,
-                                    // with Loops::at_start, by number
+  std::vector<State> states_ = {};  // states of atoms, indexed by place_in_thread() or, with Loops::at_start,
+                                    // by the number of the atom
   std::vector<int64_t> numbers_ = {};
   int depth_ = 0;  // number of nested atoms that are being computed
 };

@@ -7,9 +7,9 @@
 namespace ptxbuilder::analysis {
 
 // Finds copies. A meet is a copy if the meets of its cycle have only one input from outside the cycle,
-// because the loop then only passes this input on.
+// because the loop then passes this input on unchanged.
 bool Values::find_copies() {
-  std::unordered_map<int, size_t> place;  // index of a meet, by its atom
+  std::unordered_map<int, size_t> place;  // index of the meet, for each atom
   for (size_t i = 0; i < made_.size(); ++i) place.emplace(made_[i].atom, i);
   auto meet_in = [&](const Sum& sum) -> std::optional<size_t> {
     if (sum.constant != 0 || sum.terms.size() != 1 || sum.terms[0].second != 1) return std::nullopt;

@@ -53,7 +53,7 @@ void Values::find_hashes() {
 }
 
 uint64_t Values::hash(const Sum& sum) const {
-  uint64_t terms = 0;  // a sum, since terms may be in any order
+  uint64_t terms = 0;  // computed as a sum, because terms may be in any order
   for (const auto& [number, factor] : sum.terms) terms += mixed(atom(number).hash, factor);
   return mixed(terms, sum.constant);
 }

@@ -26,7 +26,7 @@ bool Values::is_parameter(const Sum& address) const {
 void Values::find_objects() {
   for (const Variable& v : code_.variables) {
     uint64_t hash = mixed(analysis::hash_of(v.space), analysis::hash_of(v.initializer));
-    // The declared size and alignment of arrays whose length the host sets are not relevant.
+    // For arrays whose length the host sets, the declared size and alignment are not relevant.
     if (!v.is_open())
       hash = mixed(mixed(hash, static_cast<uint64_t>(v.bytes)), static_cast<uint64_t>(v.align));
     declared_.push_back(hash);
@@ -35,8 +35,8 @@ void Values::find_objects() {
   objects_ = declared_;
 }
 
-// Numbers the objects in the order of use. This is the order of the instructions with side effects and of
-// their inputs, because other instructions may be anywhere.
+// Numbers the objects in the order in which the instructions with side effects, and the inputs of these
+// instructions, use them. The position of other instructions has no effect.
 void Values::number_objects() {
   std::vector<bool> met(atoms_.size(), false);
   std::vector<int> waiting;
@@ -79,9 +79,9 @@ void Values::number_objects() {
   identify_objects();
 }
 
-// Identifies variables that the host can access, which may have equal declarations. If all variables with a
-// declaration are used, they are distinguished by their order of use, and otherwise by their position among
-// the declarations.
+// Identifies variables that the host can access. Several of them may have equal declarations. If all
+// variables with a declaration are used, they are distinguished by their order of use, and otherwise by their
+// position among the declarations.
 void Values::identify_objects() {
   std::map<uint64_t, std::pair<int, int>> of_host;  // for each declaration, the number of variables, and the
                                                     // number of used variables
@@ -149,7 +149,7 @@ std::pair<int, int64_t> Values::place_in_memory(const Sum& address) const {
 }
 
 // Returns the state space, such as "shared", if the variable is the only used variable in its space.
-// Otherwise returns its name, or a text that is the same in every kernel that does the same.
+// Otherwise returns its name, or a string that is equal in all kernels with the same behaviour.
 std::string Values::label(const Atom& address) const {
   if (address.object == kNone) return address.name;
   if (at(address.object) >= code_.variables.size()) {

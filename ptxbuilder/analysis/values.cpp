@@ -41,8 +41,8 @@ Sum times(const Sum& a, int64_t factor) {
   return product;
 }
 
-// Returns whether all modifiers are those of ordinary integer instructions, so that the first word alone
-// determines the operation.
+// Returns whether an instruction has only the modifiers of ordinary integer instructions, so that its first
+// word determines the operation.
 bool is_integer(const Operation& o) {
   constexpr std::array known = {"b16",    "u16",    "s16",   "b32",   "u32",     "s32", "b64",
                                 "u64",    "s64",    "pred",  "lo",    "wide",    "to",  "param",
@@ -88,8 +88,8 @@ Values::Values(const Code& code, const Graph& graph, Numbering& numbering)
     first_result_.push_back(results);
     results += static_cast<int>(o.writes.size());
   }
-  constexpr int kMostRounds = 32;  // each round finds copies of copies; copies at the end of longer chains
-                                   // remain meets
+  constexpr int kMostRounds = 32;  // each round finds copies of the copies found before; in longer chains,
+                                   // the last copies remain meets
   int round = 0;
   do {
     atoms_.clear();
@@ -108,7 +108,7 @@ Values::Values(const Code& code, const Graph& graph, Numbering& numbering)
 }
 
 // Finds the atoms that depend on the thread's number. Atoms of functions are numbered after their inputs. One
-// known input may suffice, such as 0 for `and`.
+// known input may determine the result, such as 0 for `and`.
 void Values::find_of_thread() {
   of_thread_.assign(atoms_.size(), kNone);
   const auto is_known = [&](const Sum& sum) {
@@ -349,7 +349,8 @@ Sum Values::computed(int operation, int reg) {
         for (const Value& part : from.parts) parts.push_back(of(operation, part));
         if (parts.size() == 2 && whole(parts[0]) && whole(parts[1]) && o.has("b64"))
           return constant(wrap((bits(parts[1].constant) << 32) | (bits(parts[0].constant) & 0xffffffff)));
-        // This combines a low half that has advanced with the high half of the same descriptor.
+        // Such an instruction combines a low half that has advanced with the high half of the same
+        // descriptor.
         if (parts.size() == 2)
           if (const Atom* high = only_atom(parts[1], "part"); high && high->inputs[1] == constant(1))
             for (const auto& [number, factor] : parts[0].terms)

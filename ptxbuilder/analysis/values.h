@@ -1,7 +1,7 @@
 // Describes the contents of a kernel's registers. Each value is a sum of constants times atoms. An atom is a
 // special register, a parameter, a variable's address, or the result of an instruction on other values.
-// Values that are equal in two kernels have equal hashes, whatever the names of registers and the order of
-// independent instructions.
+// Values that are equal in two kernels have equal hashes, even if registers have other names or independent
+// instructions are in another order.
 #pragma once
 
 #include <cstdint>
@@ -64,12 +64,12 @@ uint64_t mixed(uint64_t hash, uint64_t value);
 // names and of the position of their declarations.
 struct Numbering {
   // True if names identify the variables that the host can access. The two modules must then have the same
-  // such variables. If false, a variable is identified by its position among equal declarations or, if all of
-  // them are used, by the order of use.
+  // names for these variables. If false, a variable is identified by its position among equal declarations
+  // or, if all of them are used, by the order of use.
   bool by_name = false;
   std::map<const ptx_text::Declarator*, int> variables = {};  // number among equal declarations
   std::map<const ptx_text::Declarator*, int> of_space = {};   // number among the variables of a state space
-  std::map<uint64_t, int> alike = {};  // number of variables so far with each declaration
+  std::map<uint64_t, int> alike = {};  // number of variables found with each declaration
   std::map<std::string, int, std::less<>> in_space = {};
   std::vector<const ptx_text::Function*> functions = {};
   std::map<const ptx_text::Function*, int> places = {};  // indices of functions
@@ -117,12 +117,12 @@ class Values {
   // first instruction.
   std::span<const int> predecessors(const Atom& meet) const;
   uint64_t hash(const Sum& sum) const;
-  // Sets whether texts refer to variables by name, or by properties that do not depend on names.
+  // Determines whether text() identifies variables by name, or by properties that do not depend on names.
   void name_variables(bool by_names) { has_names_ = by_names; }
   // Returns a key that sorts addresses by the variable's order of use, and then by the byte offset in the
   // variable.
   std::pair<int, int64_t> place_in_memory(const Sum& address) const;
-  // Returns a text such as "smem + 16384 stage + 32". An atom that is nested in more than `depth` functions
+  // Returns a string such as "smem + 16384 stage + 32". An atom that is nested in more than `depth` functions
   // is printed as "...".
   std::string text(const Sum& sum, int depth = 4) const;
 
@@ -162,8 +162,8 @@ class Values {
   bool has_hashes_ = false, has_names_ = true;
   std::vector<int> of_thread_;  // for each atom, the result of place_in_thread()
   int count_of_thread_ = 0;
-  // A hash table, at most half full, of the numbers of atoms that are equal wherever they are computed. Their
-  // contents are the key.
+  // A hash table of atom numbers, which is at most half full, for atoms that have the same value wherever
+  // they are computed. The key is the contents of the atom.
   std::vector<int> table_;
   size_t in_table_ = 0;
   std::vector<int> first_result_;  // for each instruction, the index of its first result
@@ -175,8 +175,8 @@ class Values {
     std::vector<int> predecessors = {};  // one for each input
   };
   std::vector<Made> made_;                                       // in the order of their completion
-  std::map<std::string, std::string, std::less<>> plain_names_;  // plain names, indexed by mnemonic
-  // The source of a meet that equals the value from one predecessor. That value may be another meet.
+  std::map<std::string, std::string, std::less<>> plain_names_;  // indexed by mnemonic
+  // The source of a meet that equals the value from one predecessor. The source may be another meet.
   struct Source {
     int predecessor = kNone, reg = kNone;
   };

@@ -1,4 +1,4 @@
-// Explains the messages of ptxas, and states their remedies.
+// Explains the messages of ptxas, and suggests remedies.
 #pragma once
 
 #include <span>
@@ -28,8 +28,8 @@ struct Advisory {
 };
 
 // Returns the advisory whose phrase occurs in `message`, or null. Messages are identified by their words
-// because codes differ between versions. For example, C7519 means an injected arrive in ptxas 13.0, but a
-// divergent path in 13.5, where 13.0 prints C7520. `code` is the code of ptxas 13.0.
+// because codes differ between versions. For example, C7519 reports an injected arrive in ptxas 13.0, but a
+// divergent path in 13.5; 13.0 reports a divergent path as C7520. `code` is the code of ptxas 13.0.
 const Advisory* find_advisory(std::string_view message);
 
 // Returns all messages that have an explanation.

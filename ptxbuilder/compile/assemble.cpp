@@ -57,8 +57,7 @@ std::vector<std::variant<Assembled, Error>> try_assemble_all(const Ptxas& ptxas,
         results[i] = assemble(ptxas, cache, jobs[i].ptx, jobs[i].options);
       } catch (const Error& error) {
         results[i] = error;
-      } catch (const std::exception& error) {  // for example out of memory; an exception must not leave the
-                                               // thread
+      } catch (const std::exception& error) {  // the error must not escape from the thread
         results[i] = Error(error.what());
       }
     }

@@ -1,4 +1,4 @@
-// Assembles PTX text to a checked cubin with ptxas and the cache.
+// Assembles PTX text to a checked cubin, using ptxas and the cache.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Assembled {
   std::string cubin;  // an ELF file
   std::string log;    // the output of ptxas
   Notes notes;
-  uint32_t registers = 0;    // registers of a thread, in the entry that uses the most
+  uint32_t registers = 0;    // registers of a thread, in the entry that uses the most registers
   uint32_t spill_bytes = 0;  // bytes of spill stores and loads
   uint32_t stack_bytes = 0;
   std::vector<PossibleDefect>

@@ -23,12 +23,12 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view format_version = "ptxbuilder cache 1";  // a part of every key
 constexpr std::string_view suffix = ".entry", temporary_prefix = ".tmp-", lock_name = ".lock";
-constexpr auto temporary_lifetime = std::chrono::hours(1);  // longer than any store, which takes milliseconds
+constexpr auto temporary_lifetime = std::chrono::hours(1);  // any store() takes only milliseconds
 
 // The format of an entry's file:
 //   byte 0       8      40            48          56         64
 //        magic   key    cubin bytes   log bytes   checksum   cubin, log
-// Integers have the byte order of the machine. The checksum covers everything except itself.
+// Integers have the byte order of the machine. The checksum covers all other bytes of the file.
 struct Header {
   std::array<char, 8> magic = {'p', 't', 'x', 'b', 'c', 'u', 'b', '1'};
   Cache::Key key = {};
@@ -87,8 +87,9 @@ class File {
   throw Error(fmt::format("cache {}: {} failed: {}", directory, step, std::strerror(errno)));
 }
 
-// Returns the contents of the file. Returns nothing if the file cannot be read, or cannot be an entry, like a
-// pipe, which would block when opened, or an endless file. If `touch`, sets the time of the file's last use.
+// Returns the contents of the file. Returns nothing if the file cannot be read, or cannot be an entry, such
+// as an endless file, or a pipe, which would block when opened. If `touch` is true, sets the time of the
+// file's last use.
 std::optional<std::string> read_file(const std::string& path, bool touch) {
   constexpr off_t kMost = off_t{1} << 30;
   File file(path, O_RDONLY | O_NONBLOCK);
@@ -104,12 +105,12 @@ std::optional<std::string> read_file(const std::string& path, bool touch) {
     at += n;
   }
   bytes.resize(at);
-  if (touch) futimens(file.number(), nullptr);  // fails in a read-only cache, and the time does not change
+  if (touch) futimens(file.number(), nullptr);  // has no effect in a read-only cache
   return bytes;
 }
 
 // Returns the reason why `bytes` are not the contents of a valid entry with the file name `name` (64 hex
-// digits and a suffix), or "" if they are.
+// digits and a suffix), or "" if the entry is valid.
 std::string damage(const std::string& bytes, const std::string& name) {
   Header header;
   const Header expected;
@@ -183,7 +184,7 @@ Cache::Cache(Options options) : options_(std::move(options)) {}
 Cache::Key Cache::key(std::span<const std::string_view> parts) {
   Sha256 hash;
   auto add = [&](std::string_view part) {
-    hash.update(fmt::format("{}:", part.size()));  // distinguishes lists of parts with the same concatenation
+    hash.update(fmt::format("{}:", part.size()));  // distinguishes lists with equal concatenations
     hash.update(part);
   };
   add(format_version);
@@ -259,8 +260,8 @@ Cache::Made Cache::load_or_make(const Key& key, const std::function<Entry()>& ma
 }
 
 // Counts the stored bytes of all processes. If there are tens of thousands of entries, reading the directory
-// takes as long as ptxas. The directory is therefore read only each time that a sixteenth of the limit has
-// been stored, and evict() leaves a sixteenth of the limit free.
+// takes as long as running ptxas. The directory is therefore read only when another sixteenth of the limit
+// has been stored, and evict() leaves a sixteenth of the limit free.
 void Cache::count_stored(uint64_t bytes, const std::string& keep) {
   File lock(options_.directory + "/" + std::string(lock_name), O_RDWR | O_CREAT);
   if (!lock) fail_in(options_.directory, "opening its lock");

@@ -1,5 +1,5 @@
-// Stores PTX and cubins in a directory that many processes share. The name of an entry is the hash of
-// everything from which it was made.
+// Stores PTX and cubins in a directory that many processes share. The name of an entry is the hash of all
+// inputs that determine its content.
 #pragma once
 
 #include <atomic>
@@ -25,10 +25,10 @@ class Cache {
   // The directory and the size limit of a cache.
   struct Options {
     std::string directory = default_cache_directory();
-    uint64_t limit_bytes = uint64_t{1}
-                           << 30;  // limit on all entries; the least recently used entries are removed first
+    // The limit on the total size of all entries. The least recently used entries are removed first.
+    uint64_t limit_bytes = uint64_t{1} << 30;
   };
-  // An entry: the cubin for a PTX text, and the messages of ptxas.
+  // An entry, which contains the cubin for some PTX text, and the messages of ptxas.
   struct Entry {
     std::string cubin;
     std::string log;
@@ -44,8 +44,8 @@ class Cache {
   };
   // The result of verify().
   struct Verification {
-    uint64_t entries = 0;              // entries that were read
-    std::vector<std::string> removed;  // texts of the form "NAME: REASON"
+    uint64_t entries = 0;              // number of entries that were read
+    std::vector<std::string> removed;  // strings of the form "NAME: REASON"
   };
   using Key = Sha256::Digest;
 
@@ -54,8 +54,8 @@ class Cache {
   Cache();
   explicit Cache(Options options);
 
-  // Returns the key of the entry for `parts`, which depends on their order and on the version of the cache's
-  // format.
+  // Returns the key of the entry for `parts`. The key depends on the order of the parts and on the version of
+  // the cache's format.
   static Key key(std::span<const std::string_view> parts);
 
   // Returns the entry, or nothing if it does not exist or is damaged. The caller should then create the entry
@@ -66,8 +66,8 @@ class Cache {
   // within its limit. Throws Error if the directory cannot be written.
   void store(const Key& key, const Entry& entry);
 
-  // The result of load_or_make(). That function returns the stored entry or, if there is none, stores and
-  // returns the result of `make`. A directory that cannot be written is not an error.
+  // The result of load_or_make(), which returns the stored entry or, if there is none, stores and returns the
+  // result of `make`. If the directory cannot be written, no Error is thrown.
   struct Made {
     Entry entry;
     bool from_cache = false;

@@ -112,8 +112,8 @@ std::string print_ptx(llvm::TargetMachine& machine, llvm::Module& module) {
   return std::string(text);
 }
 
-// Returns a key of everything that determines the text of print_ptx(). This includes the lines of the C++
-// source, which are part of the bitcode.
+// Returns a key that depends on all inputs that determine the result of print_ptx(). They include the lines
+// of the C++ source, which are part of the bitcode.
 Cache::Key key_of_ptx(const llvm::Module& module, std::string_view target, int ptx_version) {
   llvm::SmallString<65536> bitcode;
   llvm::raw_svector_ostream out(bitcode);
@@ -123,8 +123,9 @@ Cache::Key key_of_ptx(const llvm::Module& module, std::string_view target, int p
   return Cache::key(parts);
 }
 
-// Code generation acquires locks of LLVM, and a child process would inherit locks that are held at the fork.
-// This mutex ensures that the process forks only while no thread of the library generates code.
+// Code generation acquires locks in LLVM, and a child process would inherit the locks that are held at the
+// time of the fork. This mutex ensures that the process forks only while no thread of the library generates
+// code.
 std::shared_mutex& inside_llvm() {
   static std::shared_mutex mutex;
   return mutex;
@@ -139,14 +140,14 @@ void write_all(int fd, std::string_view bytes) {
   }
 }
 
-// Records what a child process is compiling, for the message if LLVM aborts.
+// Records the module that a child process is compiling, for the message if LLVM aborts.
 struct InWork {
   const llvm::Module* module = nullptr;
   std::string_view target;
 };
 InWork in_work;
 
-// The standard error of a child process: a file in memory, which never blocks.
+// The standard error of a child process. It is a file in memory, so writing to it never blocks.
 class LastWords {
  public:
   LastWords() : file_(memfd_create("last words", MFD_CLOEXEC)) {}
@@ -159,7 +160,7 @@ class LastWords {
   void take_standard_error() const {
     if (file_ >= 0) dup2(file_, STDERR_FILENO);
   }
-  // Returns what LLVM was doing according to the stack that it prints when it crashes, such as "in its pass
+  // Returns the place at which LLVM crashed, according to the stack that it prints, such as "in its pass
   // 'NVPTX DAG->DAG Pattern Instruction Selection', on the function 'k'".
   std::string place() const {
     std::string text(1 << 16, ' ');
@@ -246,8 +247,7 @@ std::string in_child(std::string_view name, std::chrono::milliseconds limit,
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   if (!in_time)
     throw Error(fmt::format("{}: code generation took more than {} ms and was ended", name, limit.count()));
-  const char kind = answer.empty() ? ' ' : answer.back();  // written last, so that it is missing in an
-                                                           // incomplete answer
+  const char kind = answer.empty() ? ' ' : answer.back();  // written last, so an incomplete answer lacks it
   if (!answer.empty()) answer.pop_back();
   if (kind == 'T') return answer;
   if (kind == 'E') throw Error(answer);
@@ -312,7 +312,7 @@ const isa::Target& target_for(const llvm::Module& module, const Needs& needs, co
   return is_hoppers ? isa::target(isa::Sm::sm_90a) : needs.targets.least();
 }
 
-// Returns the target for a module, and the .version of the options or, if they do not state it, the lowest
+// Returns the target for a module, and the .version that the options state or, if they state none, the lowest
 // sufficient .version.
 std::pair<const isa::Target*, int> target_and_version(const llvm::Module& module, const std::string& name,
                                                       const ModuleOptions& options) {
@@ -371,7 +371,7 @@ ModulePtx compiled(llvm::Module& module, const std::string& name, const ModuleOp
   return result;
 }
 
-// Joins several texts into one. Each text is preceded by its length.
+// Joins several strings into one, in which each string is preceded by its length.
 std::string joined(const std::vector<std::string>& parts) {
   std::string all;
   for (const std::string& part : parts) all += fmt::format("{}:", part.size()) + part;
@@ -435,7 +435,7 @@ ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOp
   const std::vector<std::string> parts = parted(in_child(name, options.time_limit, [&] {
     llvm::LLVMContext context;
     llvm::SMDiagnostic problem;
-    // LLVM requires a zero after the text, and the caller's text may not have one.
+    // LLVM requires a zero byte after the text, which the caller's string may lack.
     const auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(ir.data(), ir.size()), name);
     std::unique_ptr<llvm::Module> module = llvm::parseIR(*buffer, problem, context);
     if (!module && !llvm::isBitcode(reinterpret_cast<const unsigned char*>(ir.data()),

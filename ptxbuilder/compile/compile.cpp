@@ -26,8 +26,9 @@ void fill_in(Signature& signature, Notes notes) {
   signature.stack_bytes = notes.stack_bytes();
 }
 
-// Returns the .version, times ten, that ptxas requires in a message, or 0 if it requires none. The values of
-// operands in inline asm may need a later .version than the instruction.
+// Returns the .version, times ten, that a message of ptxas requires, or 0 if the message does not require
+// any. Such messages occur because the values of operands in inline asm may need a later .version than the
+// instruction.
 int version_wanted_by(std::string_view words) {
   constexpr std::string_view kAsks = "requires PTX ISA .version ";
   int wanted = 0;
@@ -39,7 +40,7 @@ int version_wanted_by(std::string_view words) {
   return wanted;
 }
 
-// Raises the .version to `version` if it is lower. Returns whether it was lower.
+// Raises the .version in `ptx` to `version` if the .version is lower. Returns whether it was lower.
 bool raise_version(std::string& ptx, int version) {
   constexpr std::string_view kVersion = "\n.version ";
   const size_t at = ptx.find(kVersion);
@@ -70,8 +71,8 @@ Compiled Compiler::compile(Kernel kernel, bool with_ir, Where where) const {
   Builder& builder = kernel.builder(where);
   const bool keeps = !options_.keep.empty();
   if (with_ir || keeps) result.ir = builder.llvm_ir();
-  // If the stages are kept, the cache is not used, because LLVM's passes would not run if it contained the
-  // PTX.
+  // The cache is not used if the stages are kept, because LLVM's passes would not run if the cache contained
+  // the PTX.
   result.ptx = generate_ptx(builder, keeps ? nullptr : cache_.get());
   result.signature = kernel.signature();
   result.milliseconds.ptx = milliseconds_since(start);

@@ -20,11 +20,11 @@ namespace ptxbuilder {
 
 // The options of a compilation.
 struct CompilerOptions {
-  bool assemble = true;    // if false, generates only PTX, for the driver's JIT or the emulator
-  bool else_ptx = false;   // if true, generates only PTX if ptxas is not found; a ptxas named below must
-                           // exist
+  bool assemble = true;  // if false, generates only PTX, for the driver's JIT or the emulator
+  // If true, generates only PTX if ptxas is not found. If `ptxas` is set, that file must exist.
+  bool else_ptx = false;
   std::string ptxas = {};  // file of ptxas; if empty, PATH, CUDA_PATH and /usr/local are searched
-  bool cache = true;       // whether PTX and cubins are stored on disk
+  bool cache = true;       // if true, stores PTX and cubins on disk
   Cache::Options cache_options = {};
   PtxasOptions ptxas_options = {};
   std::string keep = {};      // folder to which every stage of a kernel is written (stages.h); "" for none
@@ -48,8 +48,8 @@ struct Compiled {
   } milliseconds;
 };
 
-// A compiled foreign module. Spills, stack and differences from the module are errors for a Kernel. For a
-// foreign module, they are sentences in `notes`.
+// A compiled foreign module. Spills, stack and differences from the module are errors for a Kernel, but for a
+// foreign module they are only described in `notes`.
 struct CompiledModule {
   std::string ptx;
   std::string cubin;                  // empty if not assembled
@@ -64,18 +64,19 @@ class Compiler {
   // Throws Error if `assemble` is true, ptxas is not found, and `else_ptx` is false.
   explicit Compiler(CompilerOptions options = {});
 
-  // Finishes a kernel if necessary, and compiles it. Throws the errors of its checks, of LLVM and of ptxas.
-  // ptxas's advisories, spills and stack are errors unless the kernel waives them.
+  // Finishes a kernel if necessary, and compiles it. Throws Error if a check of the kernel fails, or if LLVM
+  // or ptxas reports an error. Advisories, spills and stack that ptxas reports are errors unless the kernel
+  // waives them.
   Compiled compile(Kernel kernel, bool with_ir = false, Where where = Where::here()) const;
 
-  // Returns the kernel of `original` with another PTX text and the reports of ptxas on this text. The text
-  // must be launched in the same way as the original. Throws errors of ptxas like compile(), unless `waived`
-  // names the cause.
+  // Returns the kernel of `original` with `ptx` in place of its PTX, and with the reports of ptxas on `ptx`.
+  // The kernel in `ptx` must be launched in the same way as the original. Throws the same errors of ptxas as
+  // compile(), unless `waived` names the cause.
   Compiled replaced(const Compiled& original, std::string ptx,
                     const std::vector<std::string>& waived = {}) const;
 
-  // Compiles a foreign module in LLVM IR. Errors refer to the module as `name`. Throws the errors of
-  // ptx_of_ir(), and Error for advisories of ptxas that `waived` does not name. Spills and stack that
+  // Compiles a foreign module in LLVM IR. Errors refer to the module as `name`. Throws Error under the same
+  // conditions as ptx_of_ir(), and for advisories of ptxas that `waived` does not name. Spills and stack that
   // `waived` does not name become notes.
   CompiledModule compile_ir(std::string_view ir, const std::string& name, const ModuleOptions& options = {},
                             const std::vector<std::string>& waived = {}, Where where = Where::here()) const;

@@ -7,8 +7,8 @@
 namespace ptxbuilder {
 namespace {
 
-// Returns whether an instruction is a wgmma.mma_async with A in registers. A first pair of braces contains
-// the accumulators, and a second pair contains A (PTX ISA).
+// Returns whether an instruction is a wgmma.mma_async with A in registers. The first pair of braces contains
+// the accumulators, and a second pair, if there is one, contains A (PTX ISA).
 bool is_wgmma_with_a_in_registers(std::string_view instruction) {
   return instruction.starts_with("wgmma.mma_async") && std::ranges::count(instruction, '{') >= 2;
 }

@@ -16,11 +16,10 @@ namespace ptxbuilder {
 struct Defect {
   std::string_view name;                 // name that waives the warning, such as "wgmma-a-registers"
   PtxasVersion since;                    // first version with the defect
-  std::optional<PtxasVersion> fixed_in;  // first version without the defect; empty if all later known
-                                         // versions have it
+  std::optional<PtxasVersion> fixed_in;  // first version without the defect; empty if there is none yet
   std::string_view instruction;          // instruction that triggers the defect; "" if it is unknown
   std::string_view description;          // one sentence
-  std::string_view remedy;               // what to do, as a sentence
+  std::string_view remedy;               // sentence that describes the remedy
   std::string_view source;               // where the defect was reported
 
   // Returns whether a version of ptxas has the defect.
@@ -32,7 +31,8 @@ std::vector<Defect> all_defects();
 // Returns the known defects of `version`.
 std::vector<Defect> known_defects(PtxasVersion version);
 
-// A defect that may affect a PTX text, because its instruction occurs in the text.
+// A defect that may affect some PTX text, because the instruction that triggers the defect occurs in the
+// text.
 struct PossibleDefect {
   Defect defect;
   PtxasVersion version = {};  // version with the defect

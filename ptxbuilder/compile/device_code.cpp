@@ -128,8 +128,8 @@ bool is_cubin(std::string_view file) {
 
 uint32_t architecture_of_cubin(std::string_view file) {
   const auto header = read_at<Elf64_Ehdr>(file, 0, "the ELF header");
-  // The number of the architecture is in the second byte since ABI version 8, and was in the first byte
-  // before.
+  // The number of the architecture is in the second byte of the flags as of ABI version 8, and in the first
+  // byte in earlier versions.
   return (header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff;
 }
 
@@ -165,12 +165,12 @@ bool has_kernel(const DeviceCode& code, std::string_view kernel) {
   return std::find(names.begin(), names.end(), kernel) != names.end();
 }
 
-// The result of searching for a kernel among the codes of one kind.
+// The result of searching for a kernel in all code of one kind.
 struct Found {
-  const DeviceCode* best = nullptr;  // null if the kernel was not found, or if it has no name and there are
-                                     // several codes
-  size_t count = 0;                  // number of codes of this kind
-  std::set<std::string> names;       // names of all kernels, if there are several codes
+  // Null if the kernel was not found, or if it has no name and there are several pieces of code.
+  const DeviceCode* best = nullptr;
+  size_t count = 0;             // number of pieces of code of this kind
+  std::set<std::string> names;  // names of all kernels, if there are several pieces of code
 
   Found(const std::vector<DeviceCode>& all, std::string_view kernel, DeviceCode::Kind kind) {
     const DeviceCode* only = nullptr;

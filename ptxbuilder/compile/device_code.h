@@ -9,10 +9,11 @@
 
 namespace ptxbuilder {
 
-// Limits in bytes: kMostCode is for a text or an unpacked entry of a fatbin, and kMostFile for a binary file.
+// Limits in bytes. kMostCode applies to PTX text and to an unpacked entry of a fatbin, and kMostFile to a
+// binary file.
 inline constexpr size_t kMostCode = size_t{256} << 20, kMostFile = size_t{1} << 30;
 
-// A PTX text or a cubin in a file. `content` points into the bytes of the file.
+// PTX text, or a cubin, in a file. `content` points into the bytes of the file.
 struct DeviceCode {
   enum class Kind : uint8_t { ptx, cubin };
   enum class Packing : uint8_t { none, lz4, zstd };
@@ -27,11 +28,11 @@ struct DeviceCode {
   // Returns the PTX text or the ELF file. Throws Error if the content cannot be unpacked.
   std::string code() const;
   // Returns the names of the kernels, in order. For a cubin, returns the names of functions that may be
-  // kernels. Throws the errors of code(), and Error for a broken cubin.
+  // kernels. Throws Error under the same conditions as code(), and for a broken cubin.
   std::vector<std::string> kernels() const;
 };
 
-// Returns whether `file` is an ELF file or a fatbin, instead of text.
+// Returns whether `file` is an ELF file or a fatbin, rather than text.
 bool is_code_binary(std::string_view file);
 
 // Returns all code in `file`, in order. For a fatbin, returns its entries. For a host ELF file, returns the

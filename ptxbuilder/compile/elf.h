@@ -22,7 +22,7 @@ struct CubinResources {
 };
 
 // Reads the resources of a kernel from the section .nv.info of a cubin. A resource that the section does not
-// state is 0. Throws Error for a broken cubin.
+// contain is 0. Throws Error for a broken cubin.
 CubinResources cubin_resources(std::string_view cubin, std::string_view kernel);
 
 }  // namespace ptxbuilder

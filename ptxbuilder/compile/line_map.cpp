@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::string_view blanks = " \t\r";
 
-// Returns whether a name may contain the character: a letter, a digit, an underscore, a dollar, or the % of a
-// register (PTX ISA, "Identifiers").
+// Returns whether a name may contain the character. Names consist of letters, digits, underscores, dollar
+// signs, and the % of a register (PTX ISA, "Identifiers").
 bool is_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
 }

@@ -1,4 +1,4 @@
-// Maps the lines of a PTX text to the C++ lines that emitted them, using the `.loc` and `.file` directives of
+// Maps the lines of PTX text to the C++ lines that emitted them, using the `.loc` and `.file` directives of
 // the text.
 #pragma once
 
@@ -20,7 +20,7 @@ struct SourceLine {
 
 std::string to_string(const SourceLine& source);  // "gemm.cpp:41", without folders
 
-// The C++ line for each line of a PTX text.
+// The C++ line for each line of PTX text.
 class LineMap {
  public:
   explicit LineMap(std::string_view ptx);
@@ -49,7 +49,7 @@ class LineMap {
   std::string text_;                    // the PTX text, with its comments replaced by blanks
   std::vector<Line> lines_;             // lines_[0] is PTX line 1
   std::vector<std::string> functions_;  // names, in the order of the text
-  std::map<int, std::string> files_;    // files of the `.file` directives, by number
+  std::map<int, std::string> files_;    // files of the `.file` directives, indexed by number
   std::string first_entry_;
 };
 

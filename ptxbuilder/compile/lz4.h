@@ -1,4 +1,4 @@
-// Unpacks LZ4's block format. Fatbins use this format for code that nvcc compressed for speed.
+// Unpacks LZ4's block format. Fatbins contain code in this format if nvcc was asked to compress for speed.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Reads the messages of ptxas, or of the driver's JIT, about a PTX text.
+// Reads the messages of ptxas, or of the driver's JIT, about PTX text.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Note {
   Severity severity = Severity::info;
   std::string code;  // "C7510", numbered as in ptxas 13.0 (see find_advisory); "" if the message has no code
   std::string text;  // as ptxas printed it
-  std::string function;     // "" if the message does not name one
+  std::string function;     // "" if the message does not name a function
   int ptx_line = 0;         // counted from 1; 0 if unknown
   SourceLine source;        // C++ line that emitted ptx_line
   std::string opcode;       // set if ptxas did not state a line; ptx_line is then the function's first
@@ -42,7 +42,7 @@ struct FunctionUse {
   uint32_t shared_bytes = 0;  // bytes of static shared memory
 };
 
-// All messages and resource uses that ptxas reported for one text.
+// All messages and resource uses that ptxas reported for one PTX text.
 struct Notes {
   std::vector<Note> messages;  // in the order of first occurrence, without duplicates and statistics
   std::vector<FunctionUse> functions;
@@ -59,18 +59,18 @@ struct Notes {
 // lines.
 Notes parse_notes(std::string_view log, std::string_view ptx);
 
-// Returns a text such as "ptxas error at gemm.cpp:41: <text> (PTX line 812). <explanation>".
+// Returns a string such as "ptxas error at gemm.cpp:41: <text> (PTX line 812). <explanation>".
 std::string to_string(const Note& note);
 
 // A cause of slow code: a C75xx advisory, spilled registers, or a stack.
 struct Cost {
   std::string waiver;  // name that a kernel states to waive the cost
-  std::string text;    // sentences that state line, cause and remedy
+  std::string text;    // sentences that state the line, the cause and the remedy
 };
 std::vector<Cost> costs_of(const Notes& notes);
 
 // Returns the names that check() accepts in `waived`: the codes C7504 to C7520, "spills", "stack", and the
-// names of ptxas's defects (defects.h). check() does not report defects itself.
+// names of ptxas's defects (defects.h). check() does not report defects, but accepts their names.
 std::vector<std::string> waiver_names();
 
 // Throws an Error that lists each of costs_of(notes) that is not waived, with the name that waives it. Also

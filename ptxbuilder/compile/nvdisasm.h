@@ -9,8 +9,8 @@
 
 namespace ptxbuilder {
 
-// Returns the files to try for nvdisasm. They are in the folders in which ptxas is searched for, and in the
-// wheels nvidia-cuda-nvdisasm and triton of each Python on `search.path`. These wheels are in
+// Returns the files to try for nvdisasm. The files are in the folders in which ptxas is searched for, and in
+// the wheels nvidia-cuda-nvdisasm and triton of each Python on `search.path`. These wheels are in
 // lib/python*/{site,dist}-packages, in the parent of the Python's bin folder.
 std::vector<std::string> nvdisasm_candidates(const PtxasSearch& search);
 

@@ -154,7 +154,7 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::string
 
   ProcessResult result;
   Child child(arguments, in.number(), out.number(), child_messages.number());
-  child_messages.close();  // so that reading the messages ends when the program ends
+  child_messages.close();  // closed so that reading the messages ends when the program ends
   for (char buffer[4096];;) {
     pollfd waiting = {messages.number(), POLLIN, 0};
     if (poll(&waiting, 1, milliseconds_left()) <= 0) continue;  // interrupted, or out of time

@@ -16,8 +16,8 @@ struct ProcessResult {
 
 // Runs arguments[0], a path, with `input` as its standard input, and waits until it ends. The program may
 // also open /dev/stdin and /dev/stdout, and seek in both. Many threads may call this at once. Throws Error if
-// the program cannot be started. A program that has not ended after `time_limit` is killed and reaped, and
-// the function throws Error.
+// the program cannot be started. If the program has not ended after `time_limit`, kills and reaps it, and
+// throws Error.
 ProcessResult run_process(const std::vector<std::string>& arguments, std::string_view input,
                           std::chrono::milliseconds time_limit);
 

@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// ptxas of CUDA 12.4 or newer is accepted for text that does not need newer PTX. Measurements require version
-// 13.0 or newer.
+// A ptxas of CUDA 12.4 or newer is accepted for text that does not need a newer .version. Measurements
+// require version 13.0 or newer.
 constexpr PtxasVersion oldest = {12, 4, 0}, preferred = {13, 0, 0};
 
 std::string variable(const char* name) {
@@ -65,7 +65,8 @@ std::string version_text(const std::string& path, const struct stat& status, Cac
   if (cache && !after(result.output, " V").empty()) {
     try {
       cache->store(key, {"", result.output});
-    } catch (const Error&) {  // assemble() reports the problem; without the cache, this only takes longer
+    } catch (const Error&) {  // assemble() reports the problem; without the cache, reading the version only
+                              // takes longer
     }
   }
   return result.output;

@@ -11,8 +11,8 @@
 
 namespace ptxbuilder {
 
-// The places to search for ptxas or another CUDA tool, in this order. The first ptxas of version 13.0 or
-// newer is used. If there is none, the newest ptxas of at least version 12.4 is used.
+// The places to search for ptxas or another CUDA tool, in the order of the members. The first ptxas of
+// version 13.0 or newer is used. If there is none, the newest ptxas of at least version 12.4 is used.
 struct PtxasSearch {
   std::string file;                           // if set, only this file is tried
   std::string path;                           // folders separated by colons, as in $PATH
@@ -44,9 +44,9 @@ struct PtxasOutput {
 // An installed ptxas.
 class Ptxas {
  public:
-  // Finds ptxas, and runs it to get its version. This takes about 15 ms, unless `cache` contains the version.
-  // If no suitable ptxas is found, throws an Error that states where ptxas was searched for, what was found
-  // there, and how to get it.
+  // Finds ptxas, and runs it to get its version. Running ptxas takes about 15 ms, and is not necessary if
+  // `cache` contains the version. If no suitable ptxas is found, throws an Error that lists the files that
+  // were tried and the reasons why they are unsuitable, and explains how to get ptxas.
   explicit Ptxas(const PtxasSearch& search = PtxasSearch::from_environment(), Cache* cache = nullptr);
 
   const std::string& path() const { return path_; }
@@ -58,9 +58,9 @@ class Ptxas {
   // Returns the arguments for assembling `ptx`, without the files. The architecture is that of its `.target`.
   static std::vector<std::string> arguments(std::string_view ptx, const PtxasOptions& options);
 
-  // Assembles a text. Many threads may call this at once. If ptxas rejects the text, throws an Error that
-  // contains every message, with the C++ line from `.loc`. Also throws Error if ptxas crashes or exceeds its
-  // time limit.
+  // Assembles PTX text. Many threads may call this function at once. If ptxas rejects the text, throws an
+  // Error that contains every message, with the C++ line from `.loc`. Also throws Error if ptxas crashes or
+  // exceeds its time limit.
   PtxasOutput assemble(std::string_view ptx, const PtxasOptions& options = {}) const;
 
  private:

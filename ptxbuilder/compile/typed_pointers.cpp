@@ -12,7 +12,7 @@ bool is_of_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-' || c == '$';
 }
 
-// Copies text, and parses a type at each position where one may begin.
+// Copies text, and parses a type at each position at which a type may begin.
 class Rewriter {
  public:
   explicit Rewriter(std::string_view text) : text_(text) {}
@@ -74,8 +74,8 @@ class Rewriter {
     return std::string(text_.substr(begin, end - begin));
   }
 
-  // Returns the type that begins at offset `at`, or nothing if none does. A name is parsed as a type, even if
-  // it turns out to be the name of a value because no pointer follows.
+  // Returns the type that begins at offset `at`, or nothing if no type begins there. A name is parsed as a
+  // type, even if it turns out to be the name of a value because no pointer follows.
   std::optional<Type> type_at(size_t at, int depth) const {
     constexpr int kDeepest = 1000;
     if (at >= text_.size() || depth > kDeepest) return std::nullopt;

@@ -6,7 +6,7 @@
 
 namespace ptxbuilder {
 
-// Returns the text with `ptr` and `ptr addrspace(N)` instead of typed pointers such as `i32*`, `%struct.P
+// Returns `ir` with `ptr` and `ptr addrspace(N)` in place of typed pointers such as `i32*`, `%struct.P
 // addrspace(3)*` and `void (i8*, ...)*`, because LLVM 17 and later cannot read typed pointers. Line numbers
 // do not change.
 std::string without_typed_pointers(std::string_view ir);

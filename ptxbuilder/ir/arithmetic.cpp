@@ -45,7 +45,7 @@ llvm::Value* float_arithmetic(Builder::State& s, Arithmetic op, llvm::Value* a, 
 void check_constant(Builder::State& s, Arithmetic op, Class cls, llvm::Value* a, llvm::Value* b) {
   auto* constant = llvm::dyn_cast<llvm::ConstantInt>(b);
   if (!constant) return;
-  auto made = s.constants.find(constant);  // an operator has no source line, but its constant has a line
+  auto made = s.constants.find(constant);  // the constant's line; operators have none
   Where where = made == s.constants.end() ? s.nearest_line() : made->second;
   bool divides = op == Arithmetic::div || op == Arithmetic::rem;
   if (divides && constant->isZero()) throw Error(where, "division by the constant 0");

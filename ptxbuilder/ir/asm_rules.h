@@ -1,5 +1,5 @@
-// Checks rules for inline asm that span several instructions of a function. Without these checks, ptxas would
-// be the first to find a violation.
+// Checks rules for inline asm that involve several instructions of a function. Without these checks,
+// violations would not be found until ptxas runs.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ class Function;
 namespace ptxbuilder {
 
 // Throws Error unless `.reg` statements of the function declare these named registers with a type that the
-// operand accepts: its own type or, for a floating-point operand, bits of the same width.
+// operand accepts, which is the operand's type or, for a floating-point operand, bits of the same width.
 void check_declared(const llvm::Function& function, const isa::Row& row, const isa::Operand& operand,
                     const Registers& registers);
 

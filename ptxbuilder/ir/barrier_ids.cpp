@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kLastWarpgroups = 8;  // warpgroups of a CTA with 1024 threads
+constexpr int kLastWarpgroups = 8;  // number of warpgroups in a CTA of 1024 threads
 
 bool continues_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||

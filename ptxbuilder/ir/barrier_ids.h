@@ -9,9 +9,9 @@
 
 namespace ptxbuilder {
 
-// Barrier 0 is reserved for the CTA's sync_threads(). Every other barrier is held by the first holder that
-// takes it, or by the author's own instructions if they refer to it by number. No other holder can take it
-// afterwards.
+// Barrier 0 is reserved for the CTA's sync_threads(). Every other barrier belongs to the first holder that
+// takes it, or to the author's instructions if they refer to it by number. After that, no other holder can
+// take the barrier.
 class BarrierIds {
  public:
   // Takes a free barrier for `holder`, and returns its number. If all barriers are taken, throws an Error
@@ -25,7 +25,7 @@ class BarrierIds {
   // held by another holder.
   void check_text(std::string_view text);
 
-  // Turns check_text() off while this object exists: a holder emits the instructions itself.
+  // Turns check_text() off while this object exists, because the holder itself emits the instructions.
   class Holders {
    public:
     explicit Holders(BarrierIds& ids) : ids_(ids) { ids_.holders_ = true; }

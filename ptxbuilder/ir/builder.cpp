@@ -264,8 +264,8 @@ Where Builder::State::where_of(const llvm::Instruction& instruction) const {
   return file == files.end() ? Where{} : Where{file->second.name, location->getLine()};
 }
 
-// Reports uses of values that their definitions do not dominate. LLVM would report them too, but in its own
-// terms and without a source line.
+// Reports uses of values that are not dominated by the values' definitions. LLVM would report such uses too,
+// but in terms of LLVM IR and without a source line.
 void Builder::State::check_dominance(const llvm::DominatorTree& tree) const {
   for (const llvm::BasicBlock& block : *function)
     for (const llvm::Instruction& user : block)
@@ -428,7 +428,7 @@ size_t Builder::parameter_index(TensorMap map) const {
 
 Registers Builder::declare_registers(Class cls, int count) {
   // LLVM prints an asm statement of the entry block at function scope, so every later instruction may use the
-  // registers that it declares. The names are made unique, since a function must not declare a name twice.
+  // registers that it declares. The names are made unique because a function must not declare a name twice.
   State& s = state();
   s.function_or_create();
   if (!s.is_kernel)

@@ -30,13 +30,13 @@ struct BuilderOptions {
   bool line_info = true;  // emits `.loc` lines, which map PTX to the author's C++ lines
 };
 
-// Owns its LLVMContext, so many threads can build kernels at once. A thread's current Builder is the last
-// Builder that the thread made and that is neither finished nor destroyed. Moving a Builder does not change
-// which one is current. Using a moved-from Builder throws Error.
+// Owns its LLVMContext, so many threads can build kernels at once. A thread's current Builder is the most
+// recent of the Builders that the thread has made and that are neither finished nor destroyed. Moving the
+// current Builder makes the new object the current Builder. Using a moved-from Builder throws Error.
 class Builder {
  public:
   explicit Builder(std::string name, BuilderOptions options = {}, Where where = Where::here());
-  // Adds code to a function that another front end has begun, inside the module of that front end. See
+  // Adds code to an unfinished function of another front end, in the module of that front end. See
   // insert_at().
   explicit Builder(llvm::Function& function, BuilderOptions options = {}, Where where = Where::here());
   Builder(Builder&&) noexcept;
@@ -62,31 +62,32 @@ class Builder {
   std::vector<Value> declare_parameters(std::vector<Parameter> parameters, Where where = Where::here());
   Where parameters_where() const;  // source line of the declaration
   // Adds a pointer parameter for the library's own use, after the author's parameters and any parameters
-  // added earlier. Call this before the author's parameters are declared; it is not available on a front
-  // end's function. own_parameter() returns the parameter's value.
+  // added earlier. Call this function before the author's parameters are declared. It is not available for a
+  // front end's function. own_parameter() returns the parameter's value.
   void add_own_parameter(Parameter parameter);
   gmem own_parameter(std::string_view name) const;
   // Returns the index of the parameter for this tensor map; signature().parameters holds its recipe.
   size_t parameter_index(TensorMap map) const;
 
-  // Throws Error if this Builder is not the current one of this thread, if its kernel is finished, or if an
+  // Throws Error if this Builder is not the thread's current Builder, if its kernel is finished, or if an
   // exception has left the kernel unfinished.
   void check_current() const;
-  // Raises the kernel's .version to `ptx_version` if it is lower. Raises the kernel's target to the lowest of
-  // `targets` unless the author has stated a target. Throws Error if the stated target is not one of
-  // `targets`.
+  // Raises the kernel's .version to `ptx_version` if the .version is lower. Raises the kernel's target to the
+  // lowest of `targets` unless the author has stated a target. Throws Error if the stated target is not one
+  // of `targets`.
   void require(int ptx_version, isa::Targets targets, std::string_view what);
 
-  // constant() returns the host integer that a value represents, and the line where the integer became a
-  // device value. Returns nothing if the value is known only on the device.
+  // The result of constant(), which consists of the host integer that a value represents and of the line
+  // where the integer became a device value. If the value is known only on the device, constant() returns
+  // nothing.
   struct Constant {
     uint64_t value;
     Where where;
   };
   std::optional<Constant> constant(Value value) const;
 
-  // Emits one instruction of a row. Checks the number, class and width of the arguments, and the immediates,
-  // against the row; checks the target against the row's minimum target. `arguments` fill the holes that the
+  // Emits one instruction of a row. Checks that the number, class and width of the arguments, and the
+  // immediates, match the row, and that the target supports the row. `arguments` fill the holes that the
   // instruction reads, in order. Returns the values of the holes that the instruction writes, with lists
   // flattened. A hole filled with named registers yields no value. If a check fails, throws an Error that
   // names the row, the operand, the value and the line.
@@ -99,7 +100,7 @@ class Builder {
 
   // shared_base() returns the start of dynamic shared memory, aligned to 1024 bytes. allocate_shared()
   // allocates `stages` times `bytes` bytes of it, and returns the offset. In reports and the sidecar, the
-  // allocation is called `name`, with a number appended if that name is taken.
+  // allocation is called `name`, with a number appended if that name is already in use.
   smem shared_base();
   uint32_t allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment);
 
@@ -122,20 +123,19 @@ class Builder {
   void for_(Class cls, Value from, Value to, Value step, const std::function<void(Value)>& body, Where where);
 
   // Runs the `body` of a `construct`, such as "if_". If `line` opened the caller's line, `body` is the
-  // author's code, and calls in it open lines of their own. An exception that escapes from `body` leaves the
+  // author's code, in which each call opens its own line. An exception that escapes from `body` leaves the
   // kernel unfinished, and any further use of the kernel throws an Error. Values that `body` makes do not
-  // belong to `body`, unlike values made in the bodies of ir/region.h. Therefore use run_body() only for code
-  // that runs exactly once.
+  // belong to `body`, unlike values made in the bodies of ir/region.h. Use run_body() only for code that runs
+  // exactly once.
   void run_body(std::string_view construct, const CallersLine& line, const std::function<void()>& body);
 
   // Emits code that every thread needs once, at the top of the kernel, before all other code.
   void emit_at_entry(const std::function<void()>& emission);
-  // remember_place() remembers the current point in the code; emit_at() can later emit code there, once.
+  // remember_place() returns the current point in the code, at which emit_at() can later emit code once.
   using Place = std::shared_ptr<void>;
   Place remember_place();
   void emit_at(const Place& place, const std::function<void()>& emission);
-  // Returns whether the current point in the code is still the remembered one, because no code has been
-  // emitted since.
+  // Returns true if the current point in the code is `place`, because no code has been emitted after it.
   bool is_at(const Place& place) const;
   // Returns whether code emitted at `place` may use the value.
   bool known_at(Value value, const Place& place) const;
@@ -165,11 +165,11 @@ class Builder {
   };
   std::unique_ptr<Attachment>& attachment();
 
-  // Runs `emission` to add code at the end of the kernel. It runs when the kernel is finished or, for a front
-  // end's function, at the end of each insert_at().
+  // Runs `emission` to add code at the end of the kernel. `emission` runs when the kernel is finished or, for
+  // a front end's function, at the end of each insert_at().
   void on_end(std::function<void()> emission);
-  // Runs `check` when the kernel is finished, before the module is verified. Such a check is for rules about
-  // the entire kernel, for example that every stage of a pipeline is released.
+  // Runs `check` when the kernel is finished, before the module is verified. Use it for rules about the
+  // entire kernel, for example that every stage of a pipeline is released.
   void on_finish(std::function<void()> check);
 
   // Ends the kernel: runs the checks, verifies the module, and promotes variables. Calling finish() again
@@ -187,8 +187,8 @@ class Builder {
   std::unique_ptr<State> state_;
 };
 
-// Opens the caller's line for all instructions emitted while this object exists, so that an instruction
-// carries the line of the author's call instead of the line in the library.
+// Opens the caller's line while this object exists, so that the instructions emitted meanwhile have the line
+// of the author's call in their debug information instead of a line in the library.
 class AtLine : public CallersLine {
  public:
   explicit AtLine(Where where);

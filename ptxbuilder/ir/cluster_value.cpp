@@ -12,14 +12,13 @@
 namespace ptxbuilder::detail {
 namespace {
 
-// Evaluates values in one CTA of a trial launch. The size and the parameters of the launch are chosen at
-// random.
+// Evaluates values in one CTA of a trial launch whose size and parameters are chosen at random.
 class InCta {
  public:
   InCta(const std::array<int, 3>& cluster, const std::array<uint64_t, 3>& place, uint64_t trial)
       : cluster_(cluster), place_(place), trial_(trial) {}
 
-  // Returns the value, or null if it is not known.
+  // Returns the constant to which the value evaluates, or null if it is not known.
   llvm::Constant* operator()(const llvm::Value* value) {
     auto [known, is_new] = values_.try_emplace(value, nullptr);
     if (!is_new || values_.size() > kMost) return known->second;
@@ -95,7 +94,7 @@ class InCta {
 }  // namespace
 
 bool differs_along(const Value& value, size_t axis, const std::array<int, 3>& cluster) {
-  // The parameters and the grid of one launch may make values equal by chance, so several trials use
+  // Values may be equal by chance for the parameters and the grid of one launch, so several trials use
   // different numbers.
   constexpr uint64_t kTrials = 8;
   for (uint64_t trial = 0; trial < kTrials; ++trial) {

@@ -1,4 +1,4 @@
-// Defines structured control flow on the device. `if` and `for` on the host choose what to generate; the
+// Defines structured control flow on the device. `if` and `for` on the host choose the code to generate; the
 // functions in this file generate branches and loops of the kernel.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// The only mutable kind of value, for variables that a loop or a branch changes:
-//   Var<u32> phase(0u);  phase = phase ^ 1u;
+// A mutable value, for variables that a loop or a branch changes. All other values are immutable. Var<u32>
+// phase(0u);  phase = phase ^ 1u;
 // A Var is valid in the body in which it was made, and in bodies nested in that body. Using it after that
 // body has ended throws Error.
 template <class T>

@@ -103,7 +103,7 @@ class AsmCall {
       return isa::ValueCount{static_cast<int>(values.size())};
     }
     values.push_back(std::get<Value>(given).handle());
-    // A known value does not need a register.
+    // A value that is known on the host does not need a register.
     auto* constant = llvm::dyn_cast_if_present<llvm::ConstantInt>(values[0]);
     const bool may_be = o.cls == Class::imm || (row_.takes_numbers() && o.takes_numbers());
     if (!constant || !may_be ||
@@ -335,7 +335,7 @@ void ptx(std::string_view text, std::initializer_list<PtxBinding> bindings, Wher
 
   llvm::LLVMContext& context = builder.state().context;
   std::vector<Argument> arguments;
-  std::vector<std::pair<llvm::Value*, llvm::Type*>> targets;  // for the values that are written, in order
+  std::vector<std::pair<llvm::Value*, llvm::Type*>> targets;  // where to store the results, in order
   for (const Operand& o : row.operands) {
     const PtxBinding* b = find(o.name);
     if (!b) throw Error(fmt::format("ptx: the hole '{}' is not bound in \"{}\"", o.name, text));

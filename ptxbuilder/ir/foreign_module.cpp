@@ -69,8 +69,8 @@ void adopt_triple(llvm::Module& module, const llvm::Triple& triple, const std::s
     throw Error(fmt::format("{}: its target triple is {}, but must be nvptx64's", name, theirs.str()));
 }
 
-// Sets the module's data layout. Layouts differ between LLVM versions, and have to agree only on the types in
-// use.
+// Sets the module's data layout. Layouts differ between LLVM versions, so they are required to agree only
+// about the types in use.
 void adopt_layout(llvm::Module& module, const llvm::DataLayout& own, const std::string& name) {
   if (module.getDataLayoutStr().empty()) return module.setDataLayout(own);
   const llvm::DataLayout theirs = module.getDataLayout();
@@ -208,8 +208,8 @@ void check_allocas(const llvm::Module& module, const std::string& name) {
     }
 }
 
-// Returns the libdevice function to use instead of an LLVM intrinsic that NVPTX turns into a call to the C
-// library, since GPUs have no C library.
+// Returns the libdevice function that replaces an LLVM intrinsic. NVPTX would turn the intrinsic into a call
+// to the C library, which does not exist on GPUs.
 std::string function_of_libdevice(llvm::StringRef intrinsic) {
   static constexpr std::string_view kNames[] = {
       "exp",  "exp2", "exp10", "log",  "log2", "log10", "pow",   "powi",  "sin",   "cos",  "tan",

@@ -11,7 +11,7 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kMostDivisor = 64;  // more than any access needs
+constexpr int kMostDivisor = 64;  // greater than any divisor that an access needs
 
 int divisor_of_number(int64_t value) {
   if (value == 0) return kMostDivisor;
@@ -131,8 +131,8 @@ int divisor_of(const Index& index) {
 
 llvm::Value* tensor_address(llvm::Value* start, DType element, std::span<const Dimension> dimensions,
                             std::span<const std::optional<TensorCoordinate>> at) {
-  // Offsets along strides that only the device knows are added in elements, and one instruction scales the
-  // sum to bytes; offsets along known strides are computed in bytes directly.
+  // Offsets along device strides are added in elements, and one instruction scales the sum to bytes. Offsets
+  // along strides that are known on the host are computed in bytes directly.
   bool summed = false;
   for (size_t i = 0; i < dimensions.size(); ++i) summed = summed || (at[i] && !dimensions[i].stride.known());
   llvm::Value* address = start;

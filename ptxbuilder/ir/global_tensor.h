@@ -1,5 +1,5 @@
 // Defines tensors in global memory. A tensor consists of a pointer, a shape and strides. Extents and strides
-// may be known while the kernel is built, or only on the device.
+// may be host integers or device values.
 //
 //   GlobalTensor x(px, {m, n});           // rows of n elements, without gaps; m and n: host integers or u32
 //   GlobalTensor w(pw, {k, n}, {1, ld});  // strides in elements: host integers, u32 or u64
@@ -16,7 +16,8 @@
 
 namespace ptxbuilder {
 
-// The number of elements that one step along a dimension adds to the offset. A known stride may be negative.
+// The number of elements that one step along a dimension adds to the offset. A stride that is known on the
+// host may be negative.
 class Stride {
  public:
   template <detail::HostInteger I>
@@ -34,8 +35,8 @@ class Stride {
   int divisor() const;
 
  private:
-  // Set if the stride is known. Otherwise narrow_ or wide_ is set. Multiplying by a narrow_ stride yields 64
-  // bits in one instruction.
+  // Set if the stride is known. Otherwise narrow_ or wide_ is set. The product of a coordinate and a narrow_
+  // stride is computed in 64 bits with one instruction.
   std::optional<int64_t> known_;
   std::optional<u32> narrow_;
   std::optional<u64> wide_;
@@ -119,7 +120,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   const Stride& stride(size_t mode) const { return dimensions_[mode].stride; }
   gptr<T> start() const { return start_; }
 
-  // Returns the tensor with a guarantee of the author: unknown strides, and an unknown extent of the
+  // Returns the tensor with the author's guarantee that device strides, and a device extent along the
   // dimension of stride 1, are multiples of `elements`, a power of two. One access to a tile may then cover
   // this number of elements, up to 16 bytes. Throws Error if a known extent, or a known stride other than 1,
   // is not a multiple of `elements`.
@@ -155,7 +156,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   GlobalTensor<T, 2> as_row() const requires(rank_ == 1) { return {*this, 0}; }
   GlobalTensor<T, 2> as_col() const requires(rank_ == 1) { return {*this, 1}; }
 
-  // Returns the matrix that begins at (row, col), for register tiles and tiled copies. They skip elements
+  // Returns the matrix that begins at (row, col), for register tiles and tiled copies, which skip elements
   // outside the tensor.
   TensorTile<T> tile(TensorCoordinate row, TensorCoordinate col) const requires(rank_ == 2) {
     return {detail::tensor_tile(start_.handle(), T::dtype, dimensions_, aligned_, row, col, true)};

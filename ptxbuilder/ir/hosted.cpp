@@ -1,5 +1,5 @@
-// Implements a Builder on a function that another front end has begun: how the Builder enters and leaves the
-// function, and which properties it checks against the front end's.
+// Implements a Builder on an unfinished function of another front end: the entry to and exit from the
+// function, and the checks of its properties against the signature.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace ptxbuilder {
 namespace {
 
-// Marks a function that has, or had, a Builder.
+// The attribute that marks a function for which a Builder exists or has existed.
 constexpr const char* kAttribute = "ptxbuilder";
 
 llvm::StringRef target_of(const llvm::Function& function, const BuilderOptions& options) {

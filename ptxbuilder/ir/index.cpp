@@ -1,5 +1,5 @@
-// Implements arithmetic on integers that are known on the host or only on the device, and the layout algebra
-// on these integers.
+// Implements arithmetic on integers that are either host integers or device values, and the layout algebra on
+// these integers.
 #include "ptxbuilder/ir/index.h"
 
 #include "ptxbuilder/ir/builder.h"

@@ -1,14 +1,14 @@
-// Defines integers that are known either while the kernel is built or only on the device, and layouts of such
-// integers. Known parts are folded, and unknown parts become code:
+// Defines integers that are either host integers or device values, and layouts of such integers. Parts that
+// are known on the host are folded, and other parts become code:
 //
 //   DeviceLayout a({64, n}, {1, 64});                 // n is a u32
 //   u32 offset = a({row, column}).value();            // row + column * 64
 //   DeviceLayout tiles = zipped_divide(a, {16, 8});   // ((16,8),(4,n/8 rounded up))
 //
-// The algebra treats a device value as CuTe treats a value that is not static. A condition on the value is
-// assumed to hold if CuTe assumes it, for example that extents are multiples of the tile and that strides are
-// positive. In coalesce and inverses, conditions that CuTe does not test are not tested. Any other condition
-// throws an Error that states what must be known.
+// The algebra treats a device value in the way in which CuTe treats a value that is not static. A condition
+// on the value is assumed to hold if CuTe assumes it, for example that extents are multiples of the tile and
+// that strides are positive. coalesce and the inverses do not test conditions that CuTe does not test. For
+// any other condition on a device value, an Error names the value that must be known on the host.
 #pragma once
 
 #include "ptxbuilder/ir/value.h"
@@ -16,9 +16,9 @@
 
 namespace ptxbuilder {
 
-// An integer that is known on the host, or only on the device. Device values are unsigned: the results of all
-// operations stay below 2^32 or wrap around, so a known negative stride still counts backwards. A u32 that
-// holds a constant counts as known.
+// An integer that is either known on the host or a device value. Device values are unsigned: the results of
+// all operations stay below 2^32 or wrap around, so a known negative stride still counts backwards. A u32
+// that holds a constant counts as known.
 class Index {
  public:
   template <detail::HostInteger T>
@@ -40,7 +40,7 @@ class Index {
 
   detail::Region region_;
   std::optional<int64_t> known_;
-  std::optional<u32> device_;  // set if the integer is not known
+  std::optional<u32> device_;  // set if the integer is a device value
 };
 
 template <>
@@ -59,7 +59,7 @@ struct LayoutInteger<Index> {
   static std::string text(const Index& a) { return a.known() ? std::to_string(*a.known()) : "?"; }
 };
 
-// Tuples and layouts of integers that may be known only on the device.
+// Tuples and layouts of integers that may be device values.
 using DeviceTuple = BasicTuple<Index>;
 using DeviceLayout = BasicLayout<Index>;
 using DeviceTiler = BasicTiler<Index>;

@@ -89,8 +89,8 @@ std::optional<DType> scalar_of(const llvm::Type& type) {
   return std::nullopt;
 }
 
-// Adds the parts of a type, which are scalars and pointers, in order. Their names are like f1_0, which is
-// element 0 of field 1. Returns false if the type has other parts.
+// Adds the scalars and pointers that a type contains, in order. A part's name, such as f1_0 for element 0 of
+// field 1, gives its position. Returns false if the type has other parts.
 bool add_parts(llvm::Type& type, const std::string& name, std::vector<Parameter>& parts) {
   constexpr size_t kMost = 64;
   const auto add = [&](llvm::Type& part, size_t i) {
@@ -147,9 +147,9 @@ void add_offsets(llvm::Type& type, uint64_t at, const llvm::DataLayout& layout, 
   }
 }
 
-// LLVM types do not distinguish signed from unsigned integers, and do not state to what a pointer points. The
-// parameters' integers are therefore unsigned, and their pointers point to bytes. A tensor map, which is 128
-// bytes aligned to 64, is not distinguished from other structs.
+// LLVM types do not distinguish signed from unsigned integers, and do not contain the type to which a pointer
+// points. The parameters' integers are therefore unsigned, and their pointers point to bytes. A tensor map,
+// which is 128 bytes aligned to 64, is not distinguished from other structs.
 Parameter parameter_of(const llvm::Argument& argument, const llvm::DataLayout& layout) {
   llvm::Type* const byval = argument.getParamByValType();
   llvm::Type& type = byval ? *byval : *argument.getType();

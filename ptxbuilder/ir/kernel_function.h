@@ -1,5 +1,5 @@
-// Reads the launch properties of an llvm::Function: the properties that any front end can state, and those
-// that a Kernel records on the function.
+// Reads the launch properties of an llvm::Function, namely the attributes that any front end can set, and the
+// properties that a Kernel records in the function's metadata.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ uint32_t product(const std::vector<uint32_t>& numbers);
 // The variables in shared memory that a kernel, or a device function that it may call, uses.
 struct SharedUse {
   uint64_t static_bytes = 0;
-  std::vector<const llvm::GlobalVariable*> dynamic;  // declarations without a size; the launch chooses it
+  std::vector<const llvm::GlobalVariable*> dynamic;  // declarations without a size, which the launch sets
 };
 SharedUse shared_use(const llvm::Function& kernel, const llvm::DataLayout& layout);
 
@@ -44,8 +44,8 @@ SharedUse shared_use(const llvm::Function& kernel, const llvm::DataLayout& layou
 void leave_signature(llvm::Function& kernel, const Signature& signature);
 
 // Derives a kernel's signature from its function and the recorded properties. Returns the signature, or the
-// reason why it is not known. The caller fills in target, version and ptxas's results. `layout` is the data
-// layout of code generation.
+// reason why it is not known. The caller fills in the target, the version and the numbers that ptxas reports.
+// `layout` is the data layout of code generation.
 ModuleKernel describe_kernel(const llvm::Function& kernel, const llvm::DataLayout& layout);
 
 }  // namespace ptxbuilder

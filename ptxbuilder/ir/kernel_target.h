@@ -9,9 +9,9 @@
 
 namespace ptxbuilder {
 
-// If the author states no target, the lowest candidate is sm_90. Lower targets are not considered: LLVM would
-// choose other instructions, for example several bf16 instructions instead of one, and a cubin for a lower
-// GPU does not run on Hopper.
+// If the author does not state a target, the lowest candidate is sm_90. For a lower target, LLVM would choose
+// other instructions, for example several instead of one for bf16, and a cubin for a lower target does not
+// run on Hopper.
 class KernelTarget {
  public:
   // `stated` is the author's target, or empty. Among the targets that support all instructions, those in
@@ -21,13 +21,14 @@ class KernelTarget {
   const isa::Target* operator->() const { return target_; }
 
   // Restricts the target to `targets`, which support an `instruction`. Throws an Error that names the
-  // necessary target if the stated target is not one of `targets`, or if no target supports this instruction
-  // and the previous ones. Among possible targets, those that ptxas advises for the `mnemonic` are preferred.
+  // necessary target if the stated target is not one of `targets`, or if no target supports both this
+  // instruction and the previous instructions. Among the remaining targets, those that ptxas advises for the
+  // `mnemonic` are preferred.
   void require(isa::Targets targets, std::string_view instruction, std::string_view mnemonic);
 
  private:
   bool is_stated_;
-  isa::Targets left_ = isa::Sm::sm_90;  // if no target is stated, targets that support all instructions
+  isa::Targets left_ = isa::Sm::sm_90;  // targets that support all instructions; used if no target is stated
   isa::Targets advised_;
   const isa::Target* target_;
   std::string narrowed_by_ = "the kernel";  // the last instruction that removed some targets

@@ -24,7 +24,7 @@ f32 polynomial(f32 x, std::span<const float> coefficients) {
   return sum;
 }
 
-// Returns 2^n for n from -126 to 127.
+// Returns 2^n, for n from -126 to 127.
 f32 power_of_two(s32 n) { return bit_cast<f32>((n + 127) << 23); }
 
 // Splits x = m * 2^exponent, with m from sqrt(1/2) to sqrt(2).
@@ -61,7 +61,7 @@ f32 logarithm_at_edges(f32 x, f32 value) {
 // Splits x = number * pi/2 + remainder, where |remainder| is at most pi/4. The computation is in f64 so that
 // no bits of the f32 are lost.
 struct Quadrant {
-  u32 number;  // only the two low bits matter
+  u32 number;  // only the two low bits are used
   f32 remainder;
 };
 
@@ -101,7 +101,7 @@ f32 exp2(f32 x, Approx approx) { return approx == Approx::yes ? ex2_approx_ftz_f
 
 f32 exp(f32 x, Approx approx) {
   if (approx == Approx::yes) return ex2_approx_ftz_f32(x * kLog2eHigh);
-  // e^x = 2^n * 2^f. Two factors whose product is 2^n are applied, since n may exceed the exponent range of
+  // e^x = 2^n * 2^f. Two factors whose product is 2^n are applied, because n may exceed the exponent range of
   // an f32.
   s32 n = cvt_rni_s32_f32(min(max(x, -104), 89) * kLog2eHigh);
   f32 f = fma(x, kLog2eLow, fma(x, kLog2eHigh, f32(0) - f32(n)));

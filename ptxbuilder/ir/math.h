@@ -1,5 +1,5 @@
-// Declares functions of f32 values on the device. Each function has an accurate variant, and a variant that
-// is as approximate as the hardware instruction.
+// Declares functions of f32 values on the device. Each function has an accurate variant, and a faster variant
+// that uses the approximate hardware instruction.
 #pragma once
 
 #include "ptxbuilder/ir/value.h"

@@ -131,9 +131,9 @@ void store(Pointer<T, Address> to, const std::array<T, count>& values, Where whe
 }
 
 // CUDA's device printf: `format` is written as in C, with %u %d %llu %lld %f %c %p matching the values, at
-// most 32 of them. The driver shows the text when the host synchronizes. print() uses a little stack, and
-// permits ptxas's advisory about the stack. Do not use print() in kernels with wgmma, because an extern call
-// serializes wgmmas (ptxas advisory C7510).
+// most 32 of them. The driver prints the result when the host synchronizes. print() uses some stack memory,
+// and permits ptxas's advisory about the stack. Do not use print() in kernels with wgmma, because an extern
+// call serializes wgmmas (ptxas advisory C7510).
 void print(std::string_view format, std::initializer_list<Value> values = {}, Where where = Where::here());
 
 }  // namespace ptxbuilder

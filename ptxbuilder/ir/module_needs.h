@@ -1,4 +1,4 @@
-// Collects what a module's rows require, before the target is chosen.
+// Collects the requirements of a module's rows, before the target is chosen.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct Needs {
   isa::Targets targets = isa::Targets::all();
 };
 Needs needs_of(const llvm::Module& module);
-// Returns the needs of the module's inline asm that was not emitted from rows. Instructions that the manual
+// Returns the needs of inline asm in the module that was not emitted from rows. Instructions that the manual
 // does not list are ignored.
 Needs needs_of_asm(const llvm::Module& module);
 void require(llvm::Module& module, int ptx_version, isa::Targets targets);
@@ -28,8 +28,8 @@ void require(llvm::Module& module, int ptx_version, isa::Targets targets);
 std::string line_of(const llvm::Instruction& instruction);
 
 // note_row() marks an instruction with its row. first_that_lacks() describes the first row or inline asm that
-// `target` does not support, for example "; wgmma_fence in 'k' at k.py:12 needs sm_90a". The line is present
-// only if debug information contains it. Returns "" if the target supports everything.
+// `target` does not support, for example "; wgmma_fence in 'k' at k.py:12 needs sm_90a". The description
+// contains the line only if debug information does. Returns "" if the target supports everything.
 void note_row(llvm::Instruction& instruction, const isa::Row& row);
 std::string first_that_lacks(const llvm::Module& module, isa::Sm target);
 

@@ -24,7 +24,7 @@ class OpenBody {
   // Returns the threads that may enter, limited to those that enter all enclosing bodies.
   const ThreadSet& threads() const { return threads_; }
   const std::vector<const llvm::Value*>& conditions() const { return conditions_; }
-  std::string describe() const;  // returns a text such as "elect at gemm.cpp:41"
+  std::string describe() const;  // returns a string such as "elect at gemm.cpp:41"
   bool is_branch() const { return construct_ == "if_"; }
 
  private:
@@ -37,16 +37,16 @@ class OpenBody {
   std::vector<const llvm::Value*> conditions_;
 };
 
-// A condition in a loop which, judging by the code before it, admits only whole warpgroups. An operation
-// relies on this.
+// A condition in a loop that was found to admit only complete warpgroups, based on the code before it. An
+// operation relies on this finding.
 struct Judgement {
   const llvm::Value* condition;
   Where where;
-  std::string otherwise;  // text of the error if the condition turns out to divide a warpgroup
+  std::string otherwise;  // error message to use if the condition turns out to divide a warpgroup
 };
 
-// Checks a loop's conditions again when the loop ends, since a later line may have changed the variables on
-// which they depend. Throws Error.
+// Checks a loop's conditions again when the loop ends, because a later line may have changed the variables on
+// which the conditions depend. Throws Error if a condition fails this check.
 class LoopJudgements {
  public:
   explicit LoopJudgements(Builder::State& kernel);
@@ -59,8 +59,8 @@ class LoopJudgements {
   size_t first_;
 };
 
-// While this object exists, new values belong to kernel `number` itself instead of one of its bodies, because
-// their code is emitted at the top of the kernel.
+// While this object exists, new values belong to kernel `number` instead of one of its bodies, because their
+// code is emitted at the top of the kernel.
 class OutsideOfBodies {
  public:
   explicit OutsideOfBodies(uint32_t number) : body_(std::exchange(open_body, number)) {}
@@ -75,7 +75,7 @@ uint32_t new_kernel_number();
 // Makes new values belong to the given body of a kernel or, if `innermost` is null, to the kernel itself.
 void enter(const OpenBody* innermost, uint32_t kernel);
 
-// Returns the error text for a value that is used outside its body. `made` is the line where the value was
+// Returns the error message for a value that is used outside its body. `made` is the line where the value was
 // made, if known.
 std::string used_outside(std::string_view kernel, Where made);
 

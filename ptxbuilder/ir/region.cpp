@@ -13,8 +13,7 @@ namespace {
 
 thread_local const OpenBody* innermost_body = nullptr;
 
-// All threads share one counter of each kind, since a kernel may be begun on one thread and finished on
-// another.
+// All threads share the counters, because a kernel may be constructed on one thread and finished on another.
 std::atomic<uint32_t> bodies = 0, kernels = 0;
 
 constexpr uint32_t kNumbers = (uint32_t{1} << 30) - 1;

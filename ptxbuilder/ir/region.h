@@ -1,8 +1,8 @@
-// Records to which body of a branch, loop or role an object of the kernel belongs. C++ runs a body once,
-// while the kernel is built. On the device, the body runs in some threads, never, or many times. A value is
-// therefore not a variable. Assigning to an outer value in a body would change it for every thread and every
-// iteration, and a value made in a body does not exist after the body. The library reports both as errors;
-// use a Var instead.
+// Records the body of a branch, loop or role to which an object of the kernel belongs. On the host, a body
+// runs once, while the kernel is built. On the device, it may run in only some threads, never, or many times.
+// A value is therefore not a variable. Assigning to an outer value in a body would change the value for every
+// thread and every iteration, and a value made in a body does not exist after the body. The library reports
+// both as errors; use a Var instead.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace ptxbuilder::detail {
 inline constinit thread_local uint32_t open_body = 0;
 
 // Stores the body in which an object was made, or to which it was copied. A Region is the first member of
-// every class that holds values, so that an invalid assignment is rejected before it has changed anything.
-// Within one body, C++ can use values like ordinary objects: sums in a host loop, std::swap, std::optional,
-// vectors.
+// every class that holds values, so that an invalid assignment is rejected before any other member is
+// changed. Within one body, C++ can use values like ordinary objects: sums in a host loop, std::swap,
+// std::optional, vectors.
 class Region {
  public:
   Region() noexcept : body_(open_body) {}
-  // A copy belongs to the body that makes it, except that a copy of an object whose body has ended remains
-  // invalid.
+  // A copy belongs to the body in which it is made, except that a copy of an object whose body has ended
+  // remains invalid.
   Region(const Region& other) noexcept : body_(other.copied()) {}
   // A moved object, such as an element of a vector that grows, stays in its body.
   Region(Region&& other) noexcept : body_(other.body()) { other.body_ |= kMoved; }
@@ -37,8 +37,9 @@ class Region {
     if (body_ != open_body || other.body_ != open_body) assign(other);
     return *this;
   }
-  // A container that replaces an outer value inside a body destroys the value there, for example a vector to
-  // which another vector is moved. The destructor cannot throw, so it makes the kernel impossible to finish.
+  // An outer value may be destroyed inside a body, for example if another vector is moved to the vector that
+  // contains the value. This is an error. Because the destructor cannot throw, it makes a later call to
+  // finish() fail.
   ~Region() {
     if (body_ != open_body) destroy();
   }
@@ -46,17 +47,17 @@ class Region {
   bool is_open() const noexcept {
     return body() == open_body || (body_ & kKernel) != 0 || is_being_emitted(body());
   }
-  // Throws Error if the body has ended, since the value is then meaningless.
+  // Throws Error if the body has ended, because the value is then meaningless.
   void check_readable(const llvm::Value* handle) const {
     if (!is_open()) has_ended(handle);
   }
-  // Throws Error if a variable's body has ended, since only the threads and iterations of that body have
+  // Throws Error if a variable's body has ended, because only the threads and iterations of that body have
   // initialized the variable.
   void check_variable() const {
     if (!is_open()) variable_has_ended();
   }
 
-  // This bit is set in the number of a kernel, and clear in the number of a body.
+  // A bit that is set in the number of a kernel, and clear in the number of a body.
   static constexpr uint32_t kKernel = uint32_t{1} << 31;
 
  private:
@@ -76,13 +77,13 @@ class Region {
 // Throws Error if a variable was moved from.
 [[noreturn]] void variable_was_moved();
 
-// Throws Error if it is possible that some threads of a warpgroup enter the innermost body and others do not,
-// since `operation` needs all 128 threads.
+// Throws Error if only some threads of a warpgroup may enter the innermost body, because `operation` needs
+// all 128 threads.
 void check_whole_warpgroups(std::string_view operation);
 // Throws Error if some of the CTA's `threads` threads do not enter the innermost body.
 void check_all_threads(std::string_view operation, int threads);
-// Throws Error if more than one of the CTA's `threads` threads is certain to enter the innermost body, since
-// `operation` is for one thread.
+// Throws Error if more than one of the CTA's `threads` threads certainly enters the innermost body, because
+// `operation` is meant for one thread.
 void check_one_thread(std::string_view operation, int threads,
                       std::string_view advice = "call it in elect()");
 // Throws Error if only some lanes of a warp enter the innermost body, or if no thread enters. `operation`

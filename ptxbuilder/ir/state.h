@@ -26,8 +26,8 @@ struct Builder::State {
   // Returns whether the function belongs to a front end, which then has its own module and IRBuilder.
   bool is_hosted() const { return !own_module; }
 
-  // Entry of a thread's list of kernels under construction: the address of the Builder. It becomes null when
-  // the kernel is finished or destroyed, possibly on another thread.
+  // An entry of a thread's list of kernels under construction, which holds the address of the Builder. The
+  // address becomes null when the kernel is finished or destroyed, possibly on another thread.
   using Open = std::atomic<Builder*>;
 
   void create_function();
@@ -35,8 +35,8 @@ struct Builder::State {
   // space.
   void set_parameter_attributes();
   void finish();
-  // These functions check a front end's function (ir/hosted.cpp). They throw Error unless its parameters are
-  // those that were declared, its shared memory and attributes agree with the signature, and all of its
+  // These functions check a front end's function (ir/hosted.cpp). They throw Error unless its parameters
+  // match the declared parameters, its shared memory and attributes agree with the signature, and all of its
   // blocks have terminators.
   void check_parameters() const;
   void check_host();
@@ -45,13 +45,14 @@ struct Builder::State {
     if (!function) create_function();
     return function;
   }
-  // Appends the values by which the kernel uses a parameter: the parameter itself, or the fields of a struct.
+  // Appends the values that represent a parameter in the kernel, which are the parameter itself or, for a
+  // struct, its fields.
   void append_parameter(const Parameter& p, llvm::Value* given, std::vector<Value>& values);
   void set_line(Where where);
   void require(int ptx_version, isa::Targets targets, std::string_view instruction,
                std::string_view mnemonic = {});
   llvm::BasicBlock* new_block(const char* name);
-  // Returns the open line or, for operators, which have no source line, the last line that was open.
+  // Returns the open line. Operators do not open a line, so for them, returns the last line that was open.
   Where nearest_line() const { return callers::open_line ? callers::open_line : line; }
   Where where_of(const llvm::Instruction& instruction) const;
   void check_dominance(const llvm::DominatorTree& tree) const;
@@ -70,7 +71,7 @@ struct Builder::State {
   int loops = 0;  // number of open loops
   std::vector<detail::Judgement> judgements;
   std::unordered_set<const llvm::Value*> varying;  // variables set by only a part of a warpgroup
-  std::unordered_set<const llvm::Value*> uniform;  // values that are the same in a whole warpgroup
+  std::unordered_set<const llvm::Value*> uniform;  // values that are equal in all threads of a warpgroup
   llvm::GlobalVariable* shared = nullptr;
   std::vector<llvm::AllocaInst*> variables;
 
@@ -79,7 +80,7 @@ struct Builder::State {
   Signature signature;
   BarrierIds barrier_ids;
   std::vector<std::string> waivers;
-  uint32_t ctas_at_once = 1;  // CTAs that a multiprocessor must hold at once
+  uint32_t ctas_at_once = 1;  // number of CTAs that a multiprocessor must be able to hold at once
   std::vector<std::function<void()>> ends, checks;
   std::function<void(bool begins)> on_loop = [](bool) {};
   std::vector<std::function<void(When, const isa::Row&, std::span<const Argument>)>> on_instruction;
@@ -92,7 +93,7 @@ struct Builder::State {
   std::optional<Error> refusal;  // reason why the kernel can no longer be used or finished
   std::shared_ptr<Open> open;
 
-  // Line information:
+  // The state that emits line information.
   std::unique_ptr<llvm::DIBuilder> debug;
   llvm::DISubprogram* subprogram = nullptr;
   struct File {
@@ -101,7 +102,7 @@ struct Builder::State {
   };
   std::map<std::string, File> files;
   Where begun, parameters_where;
-  std::vector<Parameter> own_parameters;  // parameters of the library, which follow the author's
+  std::vector<Parameter> own_parameters;  // parameters that the library adds after the author's
   std::unordered_map<const llvm::Value*, Where> constants;  // lines where host integers became constants
   Where line;
   Where constant_line;  // line of the last constant, which is the best guess for an assignment without a line
@@ -119,7 +120,7 @@ class CurrentScope {
   std::shared_ptr<Builder::State::Open> open_;
 };
 
-// Returns whether a name is a C identifier, as the names of kernels and parameters must be.
+// Returns whether a name is a C identifier. Names of kernels and parameters must be C identifiers.
 bool is_identifier(std::string_view name);
 
 // Throws Error unless instructions can be added at `ir`'s insertion point.
@@ -141,7 +142,7 @@ void check_is_ours(const Builder::State& state, llvm::Value* value);
 // Returns the name that the author uses for the type of a value, such as "u32", "smem" or "tensor map".
 std::string describe(llvm::Type* type);
 
-// NVPTX's data layout, except that shared pointers have 32 bits. Code generation takes the layout from the
+// NVPTX's data layout, except that shared pointers have 32 bits. Code generation uses the layout of the
 // module, so LLVM's process-wide option for short pointers is not needed.
 inline constexpr const char* kDataLayout =
     "e-p3:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64";

@@ -1,4 +1,4 @@
-// Selects, on the device, one of several tensor maps that are parameters.
+// Selects one of several tensor map parameters on the device.
 #pragma once
 
 #include <vector>

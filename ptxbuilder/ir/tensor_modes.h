@@ -1,5 +1,5 @@
-// Defines tensors whose modes consist of modes, such as ((a,b),c). A coordinate may be a tuple, and the
-// layout algebra computes slices and tiles.
+// Defines tensors with nested modes, such as ((a,b),c). A coordinate may be a tuple, and the layout algebra
+// computes slices and tiles.
 //
 //   TensorView x(px, DeviceLayout({{8, n}, 64}, {{64, ld}, 1}));  // ((8,n),64):((64,ld),1)
 //   x({i, j}, k) = 1;                                  // element k of row i in part j
@@ -14,9 +14,9 @@
 namespace ptxbuilder {
 
 // The modes of a tensor, and the dimensions along which they run. Neighbouring integers of one mode form a
-// single dimension if they are known and the second continues where the first ends: (8,4) with strides
-// (64,512) is 32 rows. The first dimension is the one of stride 1, like the innermost dimension of a tensor
-// map. The other dimensions are in the order of the modes.
+// single dimension if they are known on the host and the second continues where the first ends. For example,
+// (8,4) with strides (64,512) is a dimension of 32 rows. The first dimension has stride 1, like the innermost
+// dimension of a tensor map. The other dimensions follow in the order of the modes.
 class TensorModes {
  public:
   explicit TensorModes(const DeviceLayout& tensor, Where where = Where::here());
@@ -36,8 +36,8 @@ class TensorModes {
   std::vector<Index> coordinates(const DeviceTuple& at, Where where = Where::here()) const;
 
   // Returns the shape and the strides of the tensor map for `tensor`, a layout with these modes, as
-  // TensorCopy::map_tensor() does. Throws Error if an integer of `tensor` differs from an integer that is
-  // known here, or if the tensor cannot have a tensor map.
+  // TensorCopy::map_tensor() does. Throws Error if an integer of `tensor` differs from an integer that these
+  // modes have on the host, or if the tensor cannot have a tensor map.
   TensorCopy::MappedTensor map_tensor(const Layout& tensor, DType type, Where where = Where::here()) const;
 
   // The rows or the columns of a view with two modes.
@@ -72,8 +72,8 @@ llvm::Value* element_of(llvm::Value* start, DType type, const TensorModes& modes
 GlobalTile matrix_of(llvm::Value* start, DType type, const TensorModes& modes);
 }  // namespace detail
 
-// A tensor in global memory whose modes may consist of modes. Offsets have 64 bits; coordinates and strides
-// have 32 bits.
+// A tensor in global memory whose modes may be nested. Offsets have 64 bits; coordinates and strides have 32
+// bits.
 template <class T>
 class TensorView {
  public:

@@ -20,7 +20,7 @@ constexpr size_t kThreads = hopper::cta_threads, kLanes = hopper::warp_threads,
 // The values of an expression, one for each thread.
 using Values = std::vector<uint64_t>;
 
-// Returns whether a call is inline asm that begins with this text.
+// Returns whether a call is inline asm that begins with `begins`.
 bool is_asm(const llvm::CallInst& call, std::string_view begins) {
   auto* text = llvm::dyn_cast<llvm::InlineAsm>(call.getCalledOperand());
   return text && text->getAsmString().starts_with(begins);
@@ -67,7 +67,7 @@ bool compare(llvm::CmpInst::Predicate predicate, uint64_t a, uint64_t b, unsigne
   }
 }
 
-// Evaluates expressions that depend on the thread's number. Several values are tried for their other inputs.
+// Evaluates expressions that depend on the thread's number, for several values of their other inputs.
 class Expression {
  public:
   explicit Expression(const Builder::State& state) : state_(state), divides_(&own_divides_) {}
@@ -110,8 +110,8 @@ class Expression {
   bool varies(const llvm::Value* value, int depth) {
     if (depth > kDeepest || varies_.size() > kMost) return false;
     auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
-    // If a loop's bounds differ between threads, the bounds already show that threads leave the body at
-    // different times.
+    // A loop variable is assumed not to divide a warpgroup. If the loop's bounds differ between threads, the
+    // check of the bounds finds this.
     if (!instruction || llvm::isa<llvm::PHINode>(instruction) || state_.uniform.contains(value)) return false;
     auto [known, is_new] = varies_.try_emplace(value, false);  // false, in case a variable depends on itself
     if (!is_new) return known->second;
@@ -133,8 +133,8 @@ class Expression {
     return result;
   }
 
-  // Returns whether a variable varies. It does if one of the values stored so far varies, or if only a part
-  // of a warpgroup has stored a value.
+  // Returns whether a variable varies. A variable varies if one of the values stored in it varies, or if only
+  // a part of a warpgroup has stored a value.
   bool variable_varies(const llvm::Value* variable, int depth) {
     if (state_.varying.contains(variable)) return true;
     for (const llvm::User* user : variable->users())
@@ -249,8 +249,8 @@ class Expression {
     return false;
   }
 
-  // Returns a sample value. Samples are small, since conditions compare them with thread numbers, and the
-  // same in every build.
+  // Returns a sample value. Samples are small, because conditions compare them with thread numbers. They are
+  // the same in every build.
   uint64_t sample(const llvm::Value* leaf, size_t thread) {
     constexpr uint64_t kSamples[] = {0, 1, 5, 48, 100, 200, 1000, 123456789};
     const size_t number = leaves_.try_emplace(leaf, leaves_.size()).first->second;

@@ -8,8 +8,8 @@
 //
 // A list is a std::array, or the same number of values in braces. Named registers may replace a list that is
 // read. If they replace a list that is also written, such as wgmma's accumulators, the call does not return
-// that list. Accumulators must be written before wgmma_fence(), but a constant is written only where it is
-// used, so the initial d in this example must not be a constant:
+// that list. Accumulators must be written before wgmma_fence(). LLVM writes a constant to a register only
+// where the constant is used, so the initial d in this example must not be a constant:
 //
 //   constexpr WgmmaForm form = {.d = DType::f32, .a = DType::bf16, .b = DType::bf16, .n = 8};
 //   d = wgmma_mma_async<form>(d, a, b, pred(true), 1, 1, 0, 0);  // d is a std::array<f32, 4>
@@ -121,8 +121,8 @@ struct Slot {
 // registers does not return the operand.
 constexpr bool is_accumulator(const isa::Operand& o) { return o.list && o.reads() && o.writes(); }
 
-// Returns whether the operand is among the inputs of a call or, if `written`, among its results. If `named`,
-// accumulators are named registers.
+// Returns whether the operand is among the inputs of a call or, if `written` is true, among its results. If
+// `named` is true, accumulators are named registers.
 constexpr bool is_among(const isa::Operand& o, bool written, bool named) {
   return written ? o.writes() && !(named && is_accumulator(o)) : o.reads();
 }
@@ -184,8 +184,8 @@ T next_result(const Value*& next) {
   }
 }
 
-// Returns whether a row can have a guard. An operand that is only written rules it out, because its value
-// would be undefined if the guard were false.
+// Returns whether a row can have a guard. A row with an operand that is only written cannot have a guard,
+// because the operand's value would be undefined if the guard were false.
 constexpr bool can_be_guarded(const isa::Row& row) {
   for (const isa::Operand& o : row.operands)
     if (!o.reads()) return false;
@@ -263,18 +263,17 @@ using CallOf = std::conditional_t<has_accumulators(row), AccumulatingCall<row>, 
 PTXBUILDER_SHORT_NAMES(PTXBUILDER_CALL)
 #undef PTXBUILDER_CALL
 
-// Defines the families of isa/families.def as typed calls. That file states what each family does and which
-// operands it takes.
+// Defines the families of isa/families.def as typed calls. That file describes each family and its operands.
 #define PTXBUILDER_CALL(name, Form) \
   template <Form form>              \
   inline constexpr detail::CallOf<isa::name<form>()> name{};
 PTXBUILDER_FAMILIES(PTXBUILDER_CALL)
 #undef PTXBUILDER_CALL
 
-// Declares a row of the author's own, written like a line of isa/manual. Defines its typed call `name`, and
-// the row itself as `name_row`. `targets` is the row's lowest target, or several targets joined with `+`,
-// such as sm_90a+sm_100f. A call of a row marked pure is dropped if its result is not used. compile/certify.h
-// uses ptxas to check the syntax and the minimum target.
+// Declares a user-defined row, written like a line of isa/manual. Defines its typed call `name`, and the row
+// itself as `name_row`. `targets` is the row's lowest target, or several targets joined with `+`, such as
+// sm_90a+sm_100f. A call of a row marked pure is dropped if its result is not used. compile/certify.h uses
+// ptxas to check the syntax and the minimum target.
 //
 //   PTXBUILDER_ROW(brev, "brev.b32 {d:=u32}, {a:u32};", pure, 63, sm_75)
 //   u32 reversed = brev(x);
@@ -287,10 +286,10 @@ PTXBUILDER_FAMILIES(PTXBUILDER_CALL)
                 "or write the operand as {name:=class}");                                                  \
   inline constexpr ::ptxbuilder::detail::CallOf<name##_row> name{};
 
-// Emits text of the author's own. Its holes (isa/row.h) are bound by name, and {name} repeats an operand. A
-// hole that is written, or read and written, is bound to a Var. A hole that is only read is bound to a value
-// or, for an immediate, to a host integer; a list such as f32x4 is bound to four operands in braces, or in a
-// vector or array. The text may contain several statements in braces.
+// Emits PTX text that the author provides. Its holes (isa/row.h) are bound by name, and {name} repeats an
+// operand. A hole that is written, or read and written, is bound to a Var. A hole that is only read is bound
+// to a value or, for an immediate, to a host integer; a list such as f32x4 is bound to four operands in
+// braces, or in a vector or array. The text may contain several statements in braces.
 //
 //   Var<u32> old(0u);
 //   ptx("atom.shared.add.u32 {old:=u32}, [{at:smem}], {n:u32};", {{"old", old}, {"at", at}, {"n", u32(1)}});

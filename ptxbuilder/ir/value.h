@@ -1,5 +1,6 @@
 // Defines the typed device values of a kernel. Host ints and floats become constants if a device value is
-// expected. Nothing else converts implicitly, so a wrong width or state space does not compile.
+// expected. There are no other implicit conversions, so code with a wrong width or state space does not
+// compile.
 #pragma once
 
 #include <concepts>
@@ -79,10 +80,10 @@ concept CellOfAnother = std::derived_from<OperandOf<C>, Value> && !std::same_as<
 
 }  // namespace detail
 
-// A predicate register. Comparisons return it, and if_, while_, select and .when() take it. `a && b` and `a
-// || b` evaluate both sides, like `a & b` and `a | b`, since an overloaded operator cannot skip its second
-// side. Therefore guard a load with if_, not with the left side of &&. At most one side may have a side
-// effect.
+// A predicate register. Comparisons return predicates, and if_, while_, select and .when() accept them. `a &&
+// b` and `a
+// || b` evaluate both sides, like `a & b` and `a | b`, because an overloaded operator cannot skip its right
+// side. Use if_ to guard a load, rather than the left side of &&. At most one side may have a side effect.
 class pred : public Value {
  public:
   static constexpr Class cls = Class::pred;
@@ -169,7 +170,7 @@ concept HostInteger = std::integral<T> && !std::same_as<T, bool>;
 template <class T>
 concept HostNumber = HostInteger<T> || std::floating_point<T>;
 
-// Returns a constant for a host integer. It must fit in Host, the host type with the same width and
+// Returns a constant for a host integer. The integer must fit in Host, the host type with the same width and
 // signedness as `cls`.
 template <class Host, HostInteger I>
 llvm::Value* checked_constant(Class cls, I value, Where where) {
@@ -268,8 +269,8 @@ class gmem : public Value {
   friend gmem operator+(gmem a, u64 bytes) { return gmem(detail::address_add(a.handle(), bytes.handle())); }
 };
 
-// A generic byte address (64 bits). It determines which memory is accessed by an instruction without a state
-// space. cvta.shared converts a shared-memory address to a generic address.
+// A generic byte address (64 bits). The address determines the state space of an instruction that does not
+// name one. cvta.shared converts a shared-memory address to a generic address.
 class generic_address : public Value {
  public:
   static constexpr Class cls = Class::generic;
@@ -372,7 +373,8 @@ To bit_cast(From from, Where where = Where::here()) {
   return To(detail::bit_cast(To::cls, from.handle()));
 }
 
-// Returns the least number of blocks of size b that hold a elements. For u32, a + b - 1 must not wrap around.
+// Returns the smallest number of blocks of size b that can hold a elements, which is a / b rounded up. For
+// u32, a + b - 1 must not wrap around.
 inline u32 ceil_div(u32 a, u32 b) { return (a + (b - 1u)) / b; }
 
 }  // namespace ptxbuilder

@@ -13,13 +13,13 @@ namespace ptxbuilder::hopper {
 
 inline constexpr int banks = 32, bank_bytes = 4;
 
-// Returns the number of lanes that are served together, in a phase of at most 128 bytes, if each lane
-// accesses `bytes` bytes. This is 8 lanes for 16 bytes, 16 lanes for 8 bytes, and all 32 lanes for at most 4
-// bytes. ldmatrix and stmatrix access a matrix in one phase of 8 lanes.
+// Returns the number of lanes whose accesses of `bytes` bytes are processed together, in a phase of at most
+// 128 bytes. The number is 8 for 16 bytes, 16 for 8 bytes, and 32 for at most 4 bytes. ldmatrix and stmatrix
+// access a matrix in one phase of 8 lanes.
 constexpr int phase_lanes(int bytes) { return std::min(warp_threads, banks * bank_bytes / bytes); }
 
-// Returns the number of wavefronts of a phase in which each lane accesses `bytes` bytes at its address. This
-// is the greatest number of distinct words that the phase accesses in one bank.
+// Returns the number of wavefronts of a phase in which each lane accesses `bytes` bytes at its address. The
+// number of wavefronts is the greatest number of distinct words that the phase accesses in one bank.
 inline int wavefronts(std::span<const int64_t> addresses, int bytes) {
   std::array<std::vector<int64_t>, banks> words;
   size_t most = 0;

@@ -1,4 +1,4 @@
-// Defines the functions with which families make the row of a form at compile time. print/ generates the
+// Defines the functions that compute the row of a family's form at compile time. print/ generates the
 // families' keys, rules and forms (printed_rows.h).
 #pragma once
 
@@ -24,8 +24,8 @@ struct Spelling {
   std::string_view text;
 };
 
-// Returns the spelling of a value in keys. For a value that is not in `all`, returns the value's own name,
-// which matches no key.
+// Returns the spelling of a value in keys. For a value that is not in `all`, returns the name of the value,
+// which does not occur in any key.
 template <class Field>
 constexpr std::string_view spelled(Field value, std::initializer_list<Spelling<Field>> all) {
   for (const Spelling<Field>& one : all)
@@ -34,8 +34,8 @@ constexpr std::string_view spelled(Field value, std::initializer_list<Spelling<F
   return "?";
 }
 
-// Returns the row of the first of `keys` that belongs to one of `forms`. If none does, returns a row with
-// empty syntax.
+// Returns the row of the first of `keys` that belongs to one of `forms`. If there is no such key, returns a
+// row with empty syntax.
 constexpr MadeRow member(std::initializer_list<Form> forms, std::span<const Text> keys, const Text& name) {
   for (const Text& key : keys)
     for (const Form& form : forms)

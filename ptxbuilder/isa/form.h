@@ -4,11 +4,11 @@
 //   "ld.relaxed<scope=.cta|.cluster@78/sm_90|.gpu|.sys>.global<type=.u32|.f32> {d:=<type>}, [{a:gmem}];"
 //
 // <name=ALTERNATIVE|ALTERNATIVE> is an axis of the mnemonic. An alternative may be empty, and starts with its
-// text. Next may be `=` and the value for holes, if it differs from the text without its dot (.u8=u16). Next
-// may be `@` and a minimum: a .version times ten, targets, or both (@86, @sm_90, @78/sm_90). After a comma,
-// the minimum may name an earlier .version and the targets that support the alternative in that .version
-// (@81/sm_89,78/sm_90). <name> in the mnemonic repeats the alternative. After the mnemonic, a form may
-// contain:
+// text. The text may be followed by `=` and the value for holes, if the value differs from the text without
+// its dot (.u8=u16), and then by `@` and a minimum: a .version times ten, targets, or both (@86, @sm_90,
+// @78/sm_90). After a comma, the minimum may name an earlier .version and the targets that support the
+// alternative in that .version (@81/sm_89,78/sm_90). <name> in the mnemonic repeats the alternative. After
+// the mnemonic, a form may contain:
 //   {d:=<type>}     the alternative as a class: u32
 //   {c:s32x<dim>}   the number in the alternative as a count: 2 for .2d; <n/2> is half, <num*4> four times,
 //                   <dim-2> two less than this number
@@ -29,7 +29,7 @@ namespace ptxbuilder::isa {
 struct Form {
   std::string_view pattern;
   Effect effect = Effect::memory;
-  int ptx_version = 0;            // the lowest .version of all choices, times ten
+  int ptx_version = 0;            // the lowest .version of any choice, times ten
   std::string_view targets = {};  // "sm_90a+sm_100f"
 };
 
@@ -48,7 +48,7 @@ struct Choices {
   std::array<Choice, 12> items = {};
   size_t count = 0;
 
-  // Returns the choice along an axis. Throws a `const char*` if the mnemonic does not contain the axis.
+  // Returns the choice along an axis. Throws a `const char*` if the mnemonic does not have the axis.
   constexpr const Choice& of(std::string_view axis) const {
     for (size_t i = 0; i < count; ++i)
       if (items[i].axis == axis) return items[i];
@@ -162,7 +162,7 @@ constexpr bool match(std::string_view mnemonic, std::string_view key, Choices& c
   return false;
 }
 
-// Returns the first number in a text, which is 2 for ".v2" and for "2d".
+// Returns the first number in `text`, which is 2 for ".v2" and for "2d".
 constexpr int number_in(std::string_view text) {
   size_t i = 0;
   while (i < text.size() && (text[i] < '0' || text[i] > '9')) ++i;

@@ -9,7 +9,7 @@
 namespace ptxbuilder::isa {
 namespace {
 
-// Collects the parts of a call, operand by operand.
+// Builds a call by adding one operand after another.
 class Lowering {
  public:
   Lowering(const Row& row, std::span<const Filling> fillings, bool guarded)
@@ -17,8 +17,8 @@ class Lowering {
 
   InlineAsm run() {
     check();
-    // A text with several statements may write a result before it has read all operands, so results and
-    // operands must not share registers.
+    // If the syntax consists of several statements, a result may be written before all operands have been
+    // read, so results and operands must not share registers.
     early_ = std::count(row_.syntax.begin(), row_.syntax.end(), ';') > 1 ? "&" : "";
     for (size_t i = 0; i < row_.operands.size(); ++i) {
       const Operand& o = row_.operands[i];
@@ -164,8 +164,8 @@ class Lowering {
       inputs_ += ",b";
     }
     call_.arguments.insert(call_.arguments.end(), tied_.begin(), tied_.end());
-    // An instruction with named registers must not be moved, even if it is otherwise pure: LLVM does not see
-    // which other instructions use these registers.
+    // An instruction with named registers must not be moved, even if it is otherwise pure, because LLVM does
+    // not know the other instructions that use these registers.
     call_.stays = row_.effect == Effect::memory || names_registers_;
     call_.constraints = outputs_ + inputs_ + ties_ + (call_.stays ? ",~{memory}" : "");
     if (!call_.constraints.empty()) call_.constraints.erase(0, 1);

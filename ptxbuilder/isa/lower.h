@@ -1,6 +1,6 @@
 // Turns a row into one inline asm call of LLVM IR: its text, constraints and effects. This code does not
-// depend on LLVM, so any IR that supports LLVM's inline asm can emit the result of lower() (LLVM Language
-// Reference, "Inline Assembler Expressions").
+// depend on LLVM, so the result of lower() can be emitted in any IR that supports LLVM's inline asm (LLVM
+// Language Reference, "Inline Assembler Expressions").
 #pragma once
 
 #include <span>
@@ -27,8 +27,9 @@ struct Registers {
 
 namespace ptxbuilder::isa {
 
-// Ways to fill a hole that the instruction reads: values of the caller's IR, each of which gets a register in
-// the asm; named registers; or a number, which is written into the asm.
+// The ways to fill a hole that the instruction reads. The hole can be filled with values of the caller's IR,
+// each of which gets a register in the asm, with named registers, or with a number, which is written into the
+// asm.
 struct ValueCount {
   int count = 1;
 };
@@ -58,11 +59,11 @@ struct InlineAsm {
   bool stays;
 };
 
-// Lowers one instruction. `fillings` fill the operands that are read, in the row's order. If `guarded`, the
-// instruction runs only if a predicate, which is an additional argument, is true. Throws Error for a wrong
-// number of fillings or registers, a number that is out of bounds, a number for an operand that must be a
-// register, or a guard that would leave a result undefined. The Error names the row, the operand and the
-// rule.
+// Lowers one instruction. `fillings` fill the operands that are read, in the row's order. If `guarded` is
+// true, the instruction has a predicate as an additional argument, and runs only if the predicate is true.
+// Throws Error for a wrong number of fillings or registers, a number that is out of bounds, a number for an
+// operand that must be a register, or a guard that would leave a result undefined. The Error names the row,
+// the operand and the rule.
 InlineAsm lower(const Row& row, std::span<const Filling> fillings, bool guarded = false);
 
 // Throws an Error such as: mbarrier_init: operand 'bar' WHAT, in "mbarrier.init..."

@@ -23,8 +23,8 @@ class Text {
 
   constexpr Text() = default;
   constexpr Text(std::string_view pattern, std::initializer_list<Piece> pieces) { add(pattern, pieces); }
-  // Appends the pattern with its pieces. Throws a `const char*` unless there are as many pieces as `$` in the
-  // pattern.
+  // Appends the pattern with its pieces. Throws a `const char*` unless the number of pieces equals the number
+  // of `$` in the pattern.
   constexpr void add(std::string_view pattern, std::initializer_list<Piece> pieces) {
     const Piece* next = pieces.begin();
     const char* from = pattern.data();
@@ -74,7 +74,7 @@ struct MadeRow {
   Targets targets = {};
   EarlyFloor early = {};
 
-  // Returns the row. Its text is valid as long as this object exists.
+  // Returns the row. The row's text is valid for as long as this object exists.
   constexpr Row row(Names names = Names::none) const {
     return {name.view(), syntax.view(), effect, ptx_version, targets, {}, early, parse(syntax.view(), names)};
   }

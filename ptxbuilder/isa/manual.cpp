@@ -35,7 +35,7 @@ void for_each_choosing(const std::vector<std::vector<Choice>>& axes, const Choic
   }
 }
 
-// Stores rows together with their texts, at addresses that never change.
+// Stores rows and the strings to which they refer, at addresses that never change.
 class Kept {
  public:
   const Row* add(const MadeRow& made) {
@@ -73,7 +73,7 @@ constexpr std::string_view behind_tag(std::string_view pattern) {
 }
 
 // Returns whether a pattern's mnemonics begin with this word. If the first axis is a part of the word, the
-// word must end with one of the axis's choices.
+// word must end with one of the choices of this axis.
 bool begins(std::string_view mnemonic, std::string_view word) {
   size_t same = 0;
   while (same < word.size() && mnemonic[same] == word[same]) ++same;
@@ -87,8 +87,8 @@ bool begins(std::string_view mnemonic, std::string_view word) {
   return false;
 }
 
-// Returns a text such as "; tanh.approx.f32 is nearest: .approx is left out", or "" if no row begins with the
-// same word.
+// Returns a string such as "; tanh.approx.f32 is nearest: .approx is left out", or "" if no row begins with
+// the same word.
 std::string like(std::string_view key) {
   const Nearest near = nearest(key);
   if (near.mnemonic.empty()) return "";

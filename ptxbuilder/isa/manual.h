@@ -30,7 +30,7 @@ inline constexpr Form kManual[] = {
 
 constexpr bool is_title(const Form& form) { return form.ptx_version == 0; }
 
-// Returns the row with that key, or a row with empty syntax if there is none.
+// Returns the row with the key, or a row with empty syntax if there is none.
 constexpr MadeRow find_row(std::string_view key) {
   const KeyParts parts(key);
   if (parts.mnemonic.empty()) return {};
@@ -71,7 +71,7 @@ constexpr const Row& instruction() {
 }
 
 // Returns the row with a key that is known only at run time. The row exists until the program ends. If there
-// is none, throws an Error that names the keys with the same beginning.
+// is no such row, throws an Error that names the keys with the same beginning.
 const Row& instruction(std::string_view key, Where where = Where::here());
 // Returns the row with the key, or null if there is none.
 const Row* find_instruction(std::string_view key);
@@ -85,8 +85,8 @@ std::span<const Form* const> forms_of(std::string_view first_word);
 // distinguishing word. Rows that contain names are visited last.
 void for_each_row_of(std::string_view mnemonic,
                      const std::function<void(const Form&, const Choices&)>& visit);
-// Returns the title of the manual's section that contains the row, which may have a short name. Returns "" if
-// no section contains the row.
+// Returns the title of the manual's section that contains the row, or "" if no section contains it. The row
+// may also be one with a short name.
 std::string_view section_of(const Row& row);
 // Returns the rows with a mnemonic, except rows that contain names.
 std::vector<MadeRow> rows_of(std::string_view mnemonic);

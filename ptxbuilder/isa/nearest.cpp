@@ -68,13 +68,13 @@ class Beginning {
  private:
   size_t begin(size_t i) const { return i == 0 ? 0 : ends_[i - 1]; }
 
-  // Returns the distance between two mnemonics, as three numbers in order of importance. These count the
-  // words that only one mnemonic contains, the words of mnemonic i that are out of place, and its words from
-  // the first difference onwards.
+  // Returns the distance between two mnemonics, as three numbers in order of importance. They are the number
+  // of words that only one mnemonic contains, the number of words of mnemonic i that are out of place, and
+  // the number of its words from the first difference to the end.
   std::tuple<size_t, size_t, size_t> distance_of(const std::vector<int>& given, size_t i) const {
     const auto *first = numbers_.data() + begin(i), *last = numbers_.data() + ends_[i];
     const size_t size = ends_[i] - begin(i);
-    uint64_t met = 0;  // bits of the row's words that match given words
+    uint64_t met = 0;  // one bit for each of the row's words that matches a given word
     size_t common = 0, same_place = 0, same_beginning = 0;
     for (size_t g = 0; g < given.size(); ++g) {
       if (g < size && first[g] == given[g]) {

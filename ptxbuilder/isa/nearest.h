@@ -13,8 +13,8 @@ struct Nearest {
   // accepts most words in any order, but the order of types determines the direction of a conversion.
   bool has_same_words = false;
 };
-// Returns the most similar mnemonic. Words that occur in only one of the two mnemonics count most, then the
-// order of words, and then the length of the common prefix.
+// Returns the most similar mnemonic. The comparison considers first the words that occur in only one of the
+// two mnemonics, then the order of the words, and then the length of the common prefix.
 Nearest nearest(std::string_view mnemonic);
 
 }  // namespace ptxbuilder::isa

@@ -50,7 +50,7 @@ int least_version(const auto& row) {
 }
 
 std::optional<Floor> least_floor(const std::function<bool(const detail::PatternParts&, Choices&)>& is_meant) {
-  // The forms are parsed only once, because a lint calls this for every instruction.
+  // The forms are parsed only once, because a lint calls this function for every instruction.
   static const auto parts = [] {
     std::vector<detail::PatternParts> all;
     for (const Form& form : detail::kManual) all.push_back(detail::parts_of(form.pattern));
@@ -70,7 +70,7 @@ std::optional<Floor> least_floor(const std::function<bool(const detail::PatternP
   return least;
 }
 
-// Returns the number of operands in a text, which are separated by commas outside brackets.
+// Returns the number of operands in `text`. Operands are separated by commas outside brackets.
 size_t operands_in(std::string_view text) {
   if (text.find_first_not_of(" \t\r\n;") == std::string_view::npos) return 0;
   size_t count = 1;

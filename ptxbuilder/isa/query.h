@@ -1,5 +1,5 @@
-// Answers queries of tools about any row, from the library or the caller: whether operands are legal, which
-// operands the instruction reads and writes, which targets support it, and how it is listed.
+// Answers questions that tools ask about a row of the library or of the caller: whether operands are legal,
+// which operands the instruction reads and writes, which targets support it, and how it is listed.
 #pragma once
 
 #include <optional>
@@ -18,12 +18,13 @@ std::string validate(const Row& row, std::span<const Filling> fillings, bool gua
 // Describes how the instruction uses one operand of the row.
 struct OperandUse {
   size_t operand;      // index in the row
-  bool reads, writes;  // whether the operand's registers are read or written
-  bool is_address;     // whether the registers are an address (shared, global or generic) or a tensor map
+  bool reads, writes;  // true if the registers are read; true if they are written
+  bool is_address;     // true if the registers hold an address (shared, global or generic) or a tensor map
 };
 struct RowUse {
   std::vector<OperandUse> operands;  // in the row's order
-  bool stays;  // the instruction synchronizes or accesses memory, so it must not be moved or dropped
+  bool stays;  // true if the instruction synchronizes or accesses memory, so that it must not be moved or
+               // dropped
 };
 RowUse uses(const Row& row);
 
@@ -44,14 +45,14 @@ Floor floor_of(const Row& row);
 std::optional<Floor> floor_of(std::string_view mnemonic);
 std::optional<Floor> floor_of(std::string_view mnemonic, size_t operands);
 std::optional<Floor> floor_of_register(std::string_view name);
-// Returns the minimum of the instructions that have the most leading words in common with `mnemonic`. It may
-// be a mnemonic that the manual does not list, for example with modifiers in another order, or the name of an
-// intrinsic. Returns nothing if no instruction has the same first word.
+// Returns the minimum of the instructions that have the most leading words in common with `mnemonic`.
+// `mnemonic` may be one that the manual does not list, for example with modifiers in another order, or the
+// name of an intrinsic. Returns nothing if no instruction has the same first word.
 std::optional<Floor> floor_of_alike(std::string_view mnemonic);
 
-// Returns the targets that ptxas 13.0 advises for an instruction, or all targets if it gives no advice. For
-// example, multicast on targets that are not advised is "expected to have substantially reduced performance
-// on some future architectures".
+// Returns the targets that ptxas 13.0 advises for an instruction, or all targets if ptxas does not advise
+// any. For example, ptxas warns that multicast on other targets is "expected to have substantially reduced
+// performance on some future architectures".
 Targets advised_for(std::string_view mnemonic);
 
 // An instruction in PTX text: its mnemonic and its number of operands. The mnemonic is the first word of a

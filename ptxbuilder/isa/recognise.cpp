@@ -54,7 +54,7 @@ std::vector<Given> pattern_of(const Row& row) {
   return ptx_text::parse_operands(text);
 }
 
-// Returns whether an operand is a constant, or the name of a constant or register.
+// Returns whether an operand is a constant, or the name of a constant or a register.
 bool is_scalar(const Given& given) {
   switch (given.kind) {
     case Kind::name:
@@ -74,7 +74,7 @@ bool is_scalar(const Given& given) {
 // Tries to match an instruction with one row.
 class Match {
  public:
-  // If `lenient`, also accepts what ptxas accepts in addition to the row's syntax.
+  // If `lenient` is true, also accepts the deviations from the row's syntax that ptxas accepts.
   Match(const Candidate& candidate, bool lenient, const RegisterTypes& types, Recognised& to)
       : row_(*candidate.row), lenient_(lenient), types_(types), to_(to) {}
 
@@ -179,7 +179,7 @@ class Known {
  private:
   std::shared_mutex mutex_;
   std::unordered_map<std::string, std::vector<Candidate>> rows_;
-  std::deque<MadeRow> made_;  // owns the texts of the rows
+  std::deque<MadeRow> made_;  // owns the strings to which the rows refer
   std::deque<Row> made_rows_;
 };
 

@@ -33,13 +33,14 @@ struct Recognised {
   }
 };
 
-// A function that returns the declared type of a register, such as ".b32", or nothing. It is called only if
-// nothing else distinguishes the rows, as for mov.b64 {a, b}, c.
+// A function that returns the declared type of a register, such as ".b32", or nothing. The function is called
+// only if nothing else distinguishes the rows, as for mov.b64 {a, b}, c.
 using RegisterTypes = std::function<std::string_view(std::string_view name)>;
 
 // Finds the row of an instruction. The words of the mnemonic must be in the row's order. In addition to the
-// syntax of a row, this function accepts what ptxas accepts: `_` for any of several results, `!p` or any
-// number for a predicate that is read, the name of a vector for a list, and braces around a single register.
+// syntax of a row, this function accepts the following deviations, which ptxas also accepts: `_` for any of
+// several results, `!p` or any number for a predicate that is read, the name of a vector for a list, and
+// braces around a single register.
 Recognised recognise(const ptx_text::Instruction& instruction, const RegisterTypes& types = {});
 
 // Returns the row that is nearest to an instruction without a row, and the difference, such as "fence.sc.gpu

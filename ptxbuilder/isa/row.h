@@ -6,8 +6,8 @@
 // A hole is {name:class} for an operand that is read, {name:=class} for an operand that is written, and
 // {name:+class} for an operand that is read and written. A later {name} repeats the operand. `{{` and `}}`
 // stand for braces. A class may be a list, such as f32x4, which is printed in braces. The class of an
-// immediate bounds its values, as in imm<24..256/8> (least, greatest, step) or imm<1..8*2>, which allows 1,
-// 2, 4 and 8. A scalar integer or predicate that is read may be a number instead of a register. Bounds on
+// immediate bounds its values, as in imm<24..256/8> (smallest, greatest, step) or imm<1..8*2>, which allows
+// 1, 2, 4 and 8. A scalar integer or predicate that is read may be a number instead of a register. Bounds on
 // that number follow the class, as in u32<0..15>; b32<> does not allow numbers.
 #pragma once
 
@@ -78,11 +78,11 @@ struct Operand {
   Class cls = Class::pred;
   Access access = Access::read;
   int count = 1;      // number of registers in a list; 1 for a single operand
-  bool list = false;  // whether the operand is printed in braces
+  bool list = false;  // true if the operand is printed in braces
   // The bounds of an immediate, or of a number that replaces a register. If numbers are not allowed, `least`
   // exceeds `greatest`.
   int64_t least = 0, greatest = -1, step = 1;
-  bool doubles = false;  // whether each allowed number is twice the previous one
+  bool doubles = false;  // true if each allowed number is twice the previous one
 
   constexpr bool reads() const { return access != Access::write; }
   constexpr bool writes() const { return access != Access::read; }
@@ -95,10 +95,10 @@ struct Operand {
   }
 };
 
-// Determines what the compiler may do with an instruction.
+// Determines how the compiler may transform an instruction.
 enum class Effect : uint8_t {
   pure,    // results depend only on operands: may be moved, merged or dropped
-  memory,  // synchronizes, or accesses memory or named registers: may not be moved or duplicated
+  memory,  // synchronizes, or accesses memory or named registers: must not be moved or duplicated
 };
 
 // A position in the syntax that an operand fills.
@@ -127,14 +127,14 @@ struct Operands {
   }
 };
 
-// Finds the holes of a syntax line. parse() throws a `const char*` that states what is wrong. The library's
+// Finds the holes of a syntax line. parse() throws a `const char*` that describes the mistake. The library's
 // rows are parsed at compile time, so a mistake in a row is a compile error. parse_at() is for text that is
 // known only at run time. The classes `name` and `names` are allowed only in rows for reading PTX.
 enum class Names : uint8_t { none, some };
 constexpr Operands parse(std::string_view syntax, Names names = Names::none);
 Operands parse_at(std::string_view syntax, Where where);  // throws Error
 
-// Targets that support an instruction in an earlier .version than the other targets.
+// Describes targets that support an instruction in an earlier .version than the other targets.
 struct EarlyFloor {
   int ptx_version = 0;
   Targets targets = {};
@@ -167,8 +167,8 @@ struct Row {
   }
   // Returns the lowest .version, times ten, in which the target supports the instruction.
   constexpr int version_on(Sm sm) const { return early.targets.has(sm) ? early.ptx_version : ptx_version; }
-  // Returns whether a number may replace the register of an integer or predicate operand. This is not allowed
-  // if registers hold packed numbers, if the instruction compares bf16 or uses random bits, or for
+  // Returns whether a number may replace the register of an integer or predicate operand. A number is not
+  // allowed if registers hold packed numbers, if the instruction compares bf16 or uses random bits, or for
   // stackrestore.
   constexpr bool takes_numbers() const {
     const std::string_view all = mnemonic();
@@ -260,7 +260,7 @@ constexpr int integer_bits(Class cls) {
   }
 }
 
-// Sets the range of numbers that fit in the bits of a class, from the least signed number to the greatest
+// Sets the range of numbers that fit in the bits of a class, from the lowest signed number to the greatest
 // unsigned number.
 constexpr void set_bounds_of_class(Operand& operand) {
   const int bits = integer_bits(operand.cls);

@@ -4,7 +4,7 @@
 //   isa::ldmatrix<MatrixForm{.matrices = 4}>()  the row of a member, a constant
 //   isa::ldmatrix({.matrices = 4})              the row of the same member, found in a table at run time
 //
-// An invalid form does not compile, or throws Error if the table is used.
+// An invalid form causes a compile error or, if the table is used, an Error.
 //
 // The build generates the rows from the manual (print/), because the compiler would need about 20 ms to parse
 // each row that a kernel uses.
@@ -27,13 +27,13 @@ const Row* find(std::string_view name);
 // = 4}>".
 std::string_view typed_call(const Row& row);
 
-constexpr int wgmma_depth(DType ab) { return 32 / size_of(ab); }  // k, which is 32 bytes
+constexpr int wgmma_depth(DType ab) { return 32 / size_of(ab); }  // returns k in elements, which is 32 bytes
 
-// Returns whether wgmma supports this n for accumulators of type d.
+// Returns whether wgmma supports `n` columns for accumulators of type `d`.
 bool wgmma_has_width(DType d, int n);
 
-// Returns the number of columns of each wgmma in a product with n columns: n or, if one wgmma cannot have n
-// columns, n / 2. Returns 0 if neither is possible.
+// Returns the number of columns of each wgmma in a product with n columns, which is n or, if one wgmma cannot
+// have n columns, n / 2. Returns 0 if neither number is possible.
 int wgmma_width_of(DType d, int n);
 
 // Returns the element types for which cp.reduce.async.bulk supports this reduction.

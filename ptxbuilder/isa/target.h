@@ -67,8 +67,8 @@ const Target& target(std::string_view name, Where where = Where::here());
 const Target& target(Sm sm);
 
 // Returns whether code whose lowest target is `needed` runs on `sm`. Code for a generic target runs on that
-// target and all later ones. Family-specific code runs on its own target and on the later "a" and "f" targets
-// of its family. Architecture-specific code runs only on its own target (PTX ISA, ".target").
+// target and all later ones. Family-specific code runs on its target and on the later "a" and "f" targets of
+// the same family. Architecture-specific code runs only on its target (PTX ISA, ".target").
 constexpr bool runs_on(Sm needed, Sm sm) {
   const int from = static_cast<int>(needed), on = static_cast<int>(sm);
   if (from % 10 == 1) return from == on;
@@ -81,7 +81,7 @@ class Targets {
  public:
   constexpr Targets() = default;
   // Constructs the set of all targets that can run code for `least`.
-  constexpr Targets(Sm least) {  // NOLINT: a row states its least target
+  constexpr Targets(Sm least) {  // NOLINT: a row states its lowest target
     for (size_t i = 0; i < kTargets.size(); ++i)
       if (runs_on(least, kTargets[i].sm)) bits_ |= uint32_t{1} << i;
   }

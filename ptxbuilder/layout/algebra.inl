@@ -74,7 +74,7 @@ struct Fold {
   I rest_shape, rest_stride;
 };
 
-// Composes one mode of `a`, shape : stride, with the rest of `b`, rest_shape : rest_stride, and adds the
+// Composes one mode of `a`, shape : stride, with the remainder of `b`, rest_shape : rest_stride, and adds the
 // result to the composition.
 template <class I>
 void compose_mode(Fold<I>& f, const I& shape, const BasicTuple<I>& stride) {
@@ -156,7 +156,7 @@ std::vector<Sorted<I>> sort_strides(const std::vector<BasicLayout<I>>& modes, bo
     else if (all_known)
       throw Error(fmt::format("stride {} of the {} modes must be known", i, modes.size()));
   }
-  // Sorts by exchanges, as CuTe does, because the order of modes with equal strides decides which mode an
+  // Sorts by exchanges, as in CuTe, because the order of modes with equal strides determines which mode an
   // inverse uses.
   for (size_t i = 0; i < sorted.size(); ++i)
     for (size_t j = i + 1; j < sorted.size(); ++j)
@@ -247,7 +247,7 @@ BasicLayout<I> complement(const BasicLayout<I>& layout, TupleArgument<I> cotarge
           for (auto [stride, mode] : detail::sort_strides(modes, true)) ordered.push_back(modes[mode]);
           modes = std::move(ordered);
         }
-        I end(int64_t{1});  // end of the range that the modes so far fill
+        I end(int64_t{1});  // end of the range that the processed modes fill
         for (const BasicLayout<I>& mode : modes) {
           const I& stride = mode.stride().value();
           std::optional<int64_t> d = detail::known(stride);
@@ -302,7 +302,7 @@ BasicLayout<I> left_inverse(const BasicLayout<I>& layout) {
         std::vector<BasicLayout<I>> modes = detail::modes(coalesce(layout));
         std::vector<I> before = detail::prefix_products(modes);
         std::vector<BasicTuple<I>> shapes, strides{int64_t{0}};
-        int64_t filled = 1;  // product of the shapes so far
+        int64_t filled = 1;  // product of the shapes of the processed modes
         size_t last = 0;
         for (auto [stride, mode] : detail::sort_strides(modes, true)) {
           last = mode;

@@ -27,8 +27,8 @@ struct Colour {
   int red, green, blue;
 };
 
-// Returns a light colour, so that black text is readable on it. Hues are multiples of the golden angle, so
-// that consecutive numbers have different colours.
+// Returns a light colour, on which black text is readable. Hues are multiples of the golden angle, so that
+// consecutive numbers have different colours.
 Colour colour_of(int64_t number) {
   double hue = 6 * (static_cast<double>(number % 64 * 6180339 % 10000000) / 10000000);
   auto channel = [&](double shift) {

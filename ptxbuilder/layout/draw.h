@@ -1,4 +1,4 @@
-// Draws layouts as grids, in text, SVG and LaTeX.
+// Draws layouts as grids, as plain text, SVG or LaTeX.
 #pragma once
 
 #include "ptxbuilder/layout/expression.h"
@@ -28,8 +28,8 @@ LayoutGrid grid_of(const LayoutValue& layout);
 
 // Returns a grid that shows which threads and values hold each element of a tile. Like CuTe's thread-value
 // layouts, `layout` maps (thread, value) to an index into a tile of `rows` x `columns`, counted column by
-// column. Each cell shows a text such as "T3 V1", and is coloured by thread. Throws Error if the layout's
-// rank is not 2, or if the layout exceeds the tile.
+// column. Each cell shows a label such as "T3 V1", and its colour depends on the thread. Throws Error if the
+// layout's rank is not 2, or if the layout exceeds the tile.
 LayoutGrid thread_value_grid(const Layout& layout, int64_t rows, int64_t columns);
 
 std::string to_text(const LayoutGrid& grid);

@@ -62,7 +62,7 @@ class Parser {
     return text_.substr(at_, end - at_);
   }
 
-  // Prefixes the message that `f` throws with the column.
+  // Calls `f`, and adds the column to the message of an Error that `f` throws.
   template <class F>
   auto at_column(size_t column, F f) const {
     try {

@@ -24,11 +24,11 @@ namespace ptxbuilder {
 // The value of an expression.
 using LayoutValue = std::variant<bool, IntTuple, Tiler, Layout, ComposedLayout, XorSwizzle>;
 
-// Evaluates an expression. If the expression is invalid, an Error is thrown whose message begins with "column
-// N: ". `text` may have up to 16384 characters, nested at most 64 levels deep.
+// Evaluates an expression. If the expression is invalid, throws an Error whose message states the column
+// first. `text` may have up to 16384 characters, and its parentheses may be nested at most 64 levels deep.
 LayoutValue evaluate_layout(std::string_view text);
 
-// Returns the text that CuTe prints for the value.
+// Returns the value as CuTe would print it.
 std::string to_string(const LayoutValue& value);
 
 // Returns f(0) to f(size - 1) for a layout f, with or without a swizzle. The results are integers or, if the

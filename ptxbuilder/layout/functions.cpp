@@ -1,4 +1,4 @@
-// Implements the functions of layout expressions, with a table.
+// Implements the functions of layout expressions, and lists them in a table.
 #include "ptxbuilder/layout/functions.h"
 
 #include <fmt/format.h>
@@ -93,11 +93,12 @@ LayoutValue idx2crd_of(const Arguments& a) {
 
 struct Entry {
   LayoutFunction function;
-  size_t least, most;  // least and greatest number of arguments
+  size_t least, most;  // minimum and maximum number of arguments
   LayoutValue (*call)(const Arguments&);
 };
 
-// Wrappers for functions that take a layout, a layout and a tiler, or a layout and an optional profile.
+// Wrappers for functions whose arguments are a layout, a layout and a tiler, or a layout and an optional
+// profile.
 #define OF_LAYOUT(name)                                                  \
   +[](const Arguments& a) -> LayoutValue {                               \
     return below_swizzle(a[0], [](const Layout& l) { return name(l); }); \

@@ -16,7 +16,7 @@ IntTuple as_tuple(const LayoutValue& value);
 int64_t as_integer(const LayoutValue& value);
 Tiler as_tiler(const LayoutValue& value);
 
-// Evaluates L(coordinate), or slices L if the coordinate contains a `_`.
+// Evaluates a layout at a coordinate, or slices it if the coordinate contains a `_`.
 LayoutValue apply_layout(const LayoutValue& layout, const LayoutValue& coordinate);
 // Returns the composition a o b.
 LayoutValue compose(const LayoutValue& a, const LayoutValue& b);

@@ -15,7 +15,7 @@ namespace ptxbuilder {
 // An integer, or a tuple of integers and tuples, such as 4, (4,8) or (4,(2,4)).
 //
 // Braces always make a tuple: IntTuple t = 4 is an integer, whereas IntTuple{4} is the tuple (4) of one
-// element. Therefore, use parentheses to copy a tuple.
+// element. Use parentheses, not braces, to copy a tuple.
 //
 // In a stride, an integer may scale a basis vector of a coordinate space, as for TMA coordinates: 2@1 means a
 // step of (0,2), and 3@0@1 means a step of (0,(3)).
@@ -48,7 +48,7 @@ class BasicTuple {
   std::vector<BasicTuple> elements_;
 };
 
-// A tuple with integers that the host knows.
+// A tuple of host integers.
 using IntTuple = BasicTuple<int64_t>;
 
 // Excludes a parameter from the deduction of I, so that its argument converts to the type that the other
@@ -56,12 +56,12 @@ using IntTuple = BasicTuple<int64_t>;
 template <class I>
 using TupleArgument = const std::type_identity_t<BasicTuple<I>>&;
 
-// Returns whether two tuples have the same structure and integers. Unknown integers are not equal to each
-// other.
+// Returns whether two tuples have the same structure and equal integers. Two unknown integers never count as
+// equal.
 template <class I>
 bool operator==(const BasicTuple<I>& a, const BasicTuple<I>& b);
 
-// Returns a text such as "(4,(2,4))". As in CuTe, the modes of a basis are printed innermost first, as in
+// Returns a string such as "(4,(2,4))". As in CuTe, the modes of a basis are printed innermost first, as in
 // 3@0@1.
 template <class I>
 std::string to_string(const BasicTuple<I>& tuple);
@@ -90,8 +90,8 @@ bool weakly_congruent(const BasicTuple<I>& a, const BasicTuple<I>& b);
 template <class I>
 bool compatible(const BasicTuple<I>& a, const BasicTuple<I>& b);
 
-// Return strides that make a shape compact, from the left (so that the first mode is contiguous) or from the
-// right. The contiguous mode has stride `current`, and modes of size 1 have stride 0.
+// Return strides that make a shape compact. The modes are laid out from the left, so that the first mode is
+// contiguous, or from the right. The contiguous mode has stride `current`, and modes of size 1 have stride 0.
 template <class I>
 BasicTuple<I> compact_column_major(const BasicTuple<I>& shape, std::type_identity_t<I> current = int64_t{1});
 template <class I>

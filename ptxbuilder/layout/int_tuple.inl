@@ -67,7 +67,7 @@ BasicTuple<I> transform(const char* function, const BasicTuple<I>& a, const Basi
   return BasicTuple<I>(std::move(result));
 }
 
-// Returns an integer with the basis of `a` and another value.
+// Returns an integer with the basis of `a` and the given value.
 template <class I>
 BasicTuple<I> with_value(const BasicTuple<I>& a, I value) {
   return BasicTuple<I>(std::move(value)).scaled_to(a.basis());

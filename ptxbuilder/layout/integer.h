@@ -9,8 +9,8 @@ namespace ptxbuilder {
 
 // The operations of the layout algebra on integers of type I. Every specialization has the same functions as
 // LayoutInteger<int64_t> below. Division and remainder round toward zero, as in C++. If an integer is not
-// known while the code is generated, known() returns nullopt, and the algebra treats the integer the way CuTe
-// treats an integer that is not static.
+// known while the code is generated, known() returns nullopt, and the algebra treats the integer in the way
+// in which CuTe treats an integer that is not static.
 template <class I>
 struct LayoutInteger;
 

@@ -1,14 +1,14 @@
 // Defines CuTe layouts and their algebra. A layout is a function from coordinates to offsets, written as
 // shape : stride. The library works with two kinds of integers. Host integers exist while a kernel is being
-// built. In device integers (ir/index.h), the parts that the host knows are folded, and all other parts
-// become code. Functions have the same names as in CuTe and follow CuTe C++; CuTe's static integers
+// built. In device integers (ir/index.h), the parts that are known on the host are folded, and all other
+// parts become code. Functions have the same names as in CuTe and follow CuTe C++; CuTe's static integers
 // correspond to host integers here.
 //
 //   Layout a = make_layout({4, {2, 4}}, {1, {16, 4}});        // (4,(2,4)):(1,(16,4))
 //   a({1, {1, 0}})                                            // 17
 //   logical_divide(a, {make_layout(2), make_layout(4)})       // a tile by mode
 //
-// If a condition fails, all functions throw an Error that names the function, its arguments and the
+// If a condition is violated, all functions throw an Error that names the function, its arguments and the
 // condition. With host integers, they also throw Error if a result does not fit in 64 bits.
 #pragma once
 
@@ -40,7 +40,7 @@ class BasicLayout {
   BasicTuple<I> shape_, stride_;
 };
 
-// A layout with extents and strides that the host knows.
+// A layout whose extents and strides are host integers.
 using Layout = BasicLayout<int64_t>;
 
 // Excludes a parameter from the deduction of I.
@@ -49,10 +49,10 @@ using LayoutArgument = const std::type_identity_t<BasicLayout<I>>&;
 
 // The type of `_`.
 struct Underscore {};
-inline constexpr Underscore _{};  // in a slice, stands for a whole mode; as a tiler, leaves a mode unchanged
+inline constexpr Underscore _{};  // in a slice, selects all of a mode; as a tiler, leaves a mode unchanged
 
-// Divides, composes or slices a layout mode by mode. A tiler is an integer n, which means n:1, a layout, `_`,
-// or a tuple of tilers. As with IntTuple, braces make tuples.
+// An argument that divides, composes or slices a layout mode by mode. A tiler is an integer n, which means
+// n:1, a layout, `_`, or a tuple of tilers. As with IntTuple, braces make tuples.
 template <class I>
 class BasicTiler {
  public:
@@ -74,7 +74,7 @@ class BasicTiler {
   std::variant<I, Underscore, BasicLayout<I>, std::vector<BasicTiler>> value_;
 };
 
-// A tiler with integers that the host knows.
+// A tiler with host integers.
 using Tiler = BasicTiler<int64_t>;
 
 // Excludes a parameter from the deduction of I.
@@ -86,7 +86,7 @@ bool operator==(const BasicLayout<I>& a, const BasicLayout<I>& b) {
   return a.shape() == b.shape() && a.stride() == b.stride();
 }
 
-// Return texts such as "(4,(2,4)):(1,(16,4))" and "<4:1,_,8>".
+// Return strings such as "(4,(2,4)):(1,(16,4))" and "<4:1,_,8>".
 template <class I>
 std::string to_string(const BasicLayout<I>& layout);
 template <class I>
@@ -153,8 +153,8 @@ template <class I>
 BasicLayout<I> prepend(const BasicLayout<I>& layout, LayoutArgument<I> mode = {}, int to_rank = 0);
 template <class I>
 BasicLayout<I> replace(const BasicLayout<I>& layout, int i, LayoutArgument<I> mode);
-// Exchange the two levels of modes: zip() turns ((A,a),(B,b)) into ((A,B),(a,b)), and two layouts into
-// ((a0,b0),(a1,b1)).
+// Exchange the two levels of modes. For example, zip() turns ((A,a),(B,b)) into ((A,B),(a,b)), and two
+// layouts into ((a0,b0),(a1,b1)).
 template <class I>
 BasicLayout<I> zip(const BasicLayout<I>& layout);
 template <class I>
@@ -176,8 +176,8 @@ template <class I>
 BasicLayout<I> coalesce(const BasicLayout<I>& layout);
 template <class I>
 BasicLayout<I> coalesce(const BasicLayout<I>& layout, TupleArgument<I> profile);
-// Remove modes of stride 0. filter_zeros() replaces these modes with modes of size 1; filter() also coalesces
-// the layout, which removes them.
+// Remove modes of stride 0. filter_zeros() replaces these modes with modes of size 1; filter() also removes
+// these modes, by coalescing the layout.
 template <class I>
 BasicLayout<I> filter_zeros(const BasicLayout<I>& layout);
 template <class I>
@@ -185,10 +185,10 @@ BasicLayout<I> filter(const BasicLayout<I>& layout);
 template <class I>
 BasicLayout<I> filter(const BasicLayout<I>& layout, TupleArgument<I> profile);
 
-// Returns the layout R with R(c) = a(b(c)), which is compatible with b. If `b` is a tuple, the composition is
+// Returns the layout R with R(c) = a(b(c)). R is compatible with `b`. If `b` is a tuple, the composition is
 // mode by mode, and further modes of `a` are dropped. If a stride of `b` is less than the size of a mode of
-// `a` and does not divide this size, the mode is rounded up. CuTe does the same for tiles that exceed the
-// shape. The composition assumes that unknown values are divisible.
+// `a` and does not divide this size, the mode is rounded up. CuTe also rounds the mode up for tiles that
+// exceed the shape. The composition assumes that divisions of unknown values have no remainder.
 template <class I>
 BasicLayout<I> composition(const BasicLayout<I>& a, TilerArgument<I> b);
 // Returns a layout of the offsets that `layout` omits, in ascending order. `cotarget`, a size or a shape, is
@@ -233,7 +233,8 @@ template <class I>
 BasicLayout<I> blocked_product(const BasicLayout<I>& block, LayoutArgument<I> tiler);
 template <class I>
 BasicLayout<I> raked_product(const BasicLayout<I>& block, LayoutArgument<I> tiler);
-// Repeat the block until it fills a shape, along mode 0 first, or in an order as for make_ordered_layout().
+// Repeat the block until it fills a shape. The repetitions run along mode 0 first, or in the given order, as
+// for make_ordered_layout().
 template <class I>
 BasicLayout<I> tile_to_shape(const BasicLayout<I>& block, TupleArgument<I> shape);
 template <class I>

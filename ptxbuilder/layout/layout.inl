@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 namespace detail {
 
-// Prefixes the message of an Error with the function and its arguments.
+// Adds the function and its arguments to the front of an Error's message.
 template <class F, class... Arguments>
 auto naming(const char* function, F body, const Arguments&... arguments) {
   try {
@@ -216,7 +216,8 @@ BasicLayout<I> make_layout_like(const BasicLayout<I>& layout) {
                               to_string(layout)));
     flat.push_back(*stride);
   }
-  // Modes of stride 0, whose sizes are now 1, are first in the order, so their strides become 0.
+  // The modes of stride 0, which filter_zeros() has given size 1, are first in the order, so their strides
+  // become 0.
   std::vector<BasicLayout<I>> all = detail::leaf_modes(filter_zeros(layout));
   std::vector<BasicTuple<I>> shapes;
   for (const BasicLayout<I>& mode : all) shapes.push_back(mode.shape());

@@ -22,7 +22,7 @@ class XorSwizzle {
   int shift() const { return shift_; }  // S
   int64_t y_mask() const { return mask(shift_ > 0 ? shift_ : 0); }
   int64_t z_mask() const { return mask(shift_ < 0 ? -shift_ : 0); }
-  // Returns the period p: adding p to an offset adds p to the swizzled offset.
+  // Returns the period p of the swizzle. Adding p to an offset adds p to the swizzled offset.
   int64_t period() const {
     return bits_ == 0 ? 1 : int64_t{1} << (base_ + (shift_ < 0 ? -shift_ : shift_) + bits_);
   }
@@ -49,8 +49,8 @@ std::string to_string(const XorSwizzle& swizzle);  // such as "Sw<3,4,3>"
 // Returns the swizzle that TMA and wgmma apply to byte offsets (PTX ISA, "Swizzling Modes"): Sw<3,4,3> for
 // 128 B, and Sw<0,4,3> without swizzling.
 XorSwizzle byte_swizzle(Swizzle swizzle);
-// Return the swizzle for offsets that count elements n times as wide (upcast), n times as narrow (downcast),
-// or of another width in bits (recast). n must be a power of two.
+// Return the swizzle for offsets that count elements that are n times as wide (upcast) or n times as narrow
+// (downcast), or that have another width in bits (recast). n must be a power of two.
 XorSwizzle upcast(const XorSwizzle& swizzle, int64_t n);
 XorSwizzle downcast(const XorSwizzle& swizzle, int64_t n);
 XorSwizzle recast(const XorSwizzle& swizzle, int64_t from_bits, int64_t to_bits);
@@ -81,7 +81,7 @@ class BasicComposedLayout {
   BasicLayout<I> layout_;
 };
 
-// A swizzled layout with integers that the host knows.
+// A swizzled layout of host integers.
 using ComposedLayout = BasicComposedLayout<int64_t>;
 
 template <class I>
@@ -105,8 +105,8 @@ BasicComposedLayout<I> slice(TilerArgument<I> coordinate, const BasicComposedLay
   return {composed.swizzle(), offset, slice<I>(coordinate, composed.layout())};
 }
 
-// Changes the unit of offsets. If the unit becomes larger, the layout's own offset must be a multiple of the
-// new unit.
+// Changes the unit of offsets. If the unit becomes larger, the offset member of `composed` must be a multiple
+// of the new unit.
 ComposedLayout recast(const ComposedLayout& composed, int64_t from_bits, int64_t to_bits);
 
 }  // namespace ptxbuilder

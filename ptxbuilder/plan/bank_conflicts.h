@@ -1,14 +1,14 @@
-// Counts the bank conflicts of copies to and from shared memory, lane by lane, and finds the copy with the
-// fewest conflicts.
+// Counts the bank conflicts of copies to and from shared memory by examining the address of each lane, and
+// finds the copy with the fewest conflicts.
 #pragma once
 
 #include "ptxbuilder/plan/tiled_copy.h"
 
 namespace ptxbuilder {
 
-// The cost of all accesses of a copy, summed over the warps. Shared memory has 32 banks of 4 bytes. Shared
-// memory serves a warp's access in phases of at most 128 bytes: 8 lanes of 16 bytes, 16 lanes of 8 bytes, all
-// 32 lanes of 4 or fewer bytes, or one matrix of ldmatrix or stmatrix. The number of wavefronts of a phase is
+// The cost of all accesses of a copy, summed over the warps. Shared memory has 32 banks of 4 bytes, and
+// processes a warp's access in phases of at most 128 bytes: 8 lanes of 16 bytes, 16 lanes of 8 bytes, all 32
+// lanes of 4 or fewer bytes, or one matrix of ldmatrix or stmatrix. The number of wavefronts of a phase is
 // the number of different words in the phase's busiest bank (CUDA programming guide, "Shared Memory").
 struct AccessCost {
   int phases = 0, wavefronts = 0;
@@ -33,9 +33,9 @@ struct TransferPlan {
   TiledCopy copy;
   AccessCost cost;
 };
-// Choose an instruction for threads that hold `thread_value` in registers to write a tile to shared memory,
-// or to read a tile from shared memory. The best instruction needs the fewest wavefronts; ties are broken by
-// the number of instructions. Candidates are stmatrix or ldmatrix with 4, 2 or 1 matrices, and vectors of 16
+// Choose an instruction with which threads that hold `thread_value` in registers write a tile to shared
+// memory, or read a tile from there. The best instruction needs the fewest wavefronts; ties are broken by the
+// number of instructions. Candidates are stmatrix or ldmatrix with 4, 2 or 1 matrices, and vectors of 16
 // bytes down to one element. Both functions throw Error if no candidate fits.
 TransferPlan plan_store(DType type, const Layout& thread_value, const ComposedLayout& memory,
                         Where where = Where::here());

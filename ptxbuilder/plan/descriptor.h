@@ -1,5 +1,5 @@
-// Describes matrices in shared memory the way wgmma and tcgen05 read them: the address of each element, and
-// the descriptor that encodes the addresses.
+// Describes matrices in shared memory in the way in which wgmma and tcgen05 read them, by the address of each
+// element and by the descriptor that encodes the addresses.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct MatrixDescriptor {
   uint32_t base_offset = 0;          // 0 to 7; must be 0 if swizzle patterns start at multiples of their size
   Swizzle swizzle = Swizzle::none;   // encoded in bits 63..62: 0 none, 1 128 B, 2 64 B, 3 32 B
 
-  // Returns the 64 bits. If a field is not a multiple of 16 bytes or does not fit, an Error names the field.
+  // Returns the 64 bits. If a field is not a multiple of 16 bytes or does not fit, throws an Error that names
+  // the field.
   uint64_t encode(Where where = Where::here()) const;
   // Returns the 64 bits for tcgen05 (PTX ISA, "Shared memory descriptor" of tcgen05, layout table). The
   // fields occupy the same bits as for wgmma, except that bits 48..46 are 0b001, and the swizzle is in bits
@@ -38,11 +39,11 @@ struct MatrixDescriptor {
   // Returns the descriptor with these 64 bits. Throws Error if a bit that must be zero is set.
   static MatrixDescriptor decode(uint64_t bits, Where where = Where::here());
 
-  // Returns the address of element (mn, k) in the matrix of one instruction, computed the way the hardware
-  // computes it. An element has `bytes` bytes, and k must be within 32 bytes.
+  // Returns the address of element (mn, k) in the matrix of one instruction, computed in the same way as in
+  // the hardware. An element has `bytes` bytes, and k must be within 32 bytes.
   uint32_t address(Major major, int bytes, int mn, int k) const;
 
-  // Returns a text that explains each field in one line. The overload without a major explains LBO and SBO
+  // Returns an explanation with one line for each field. The overload without a major explains LBO and SBO
   // for both majors.
   std::string explain() const;
   std::string explain(Major major) const;
@@ -149,8 +150,8 @@ struct Tcgen05Descriptor {
   // columns. There can be at most 256 columns.
   int m = 128, n = 128;
 
-  // Returns the 32 bits. If types or shapes break a rule, an Error states the rule (PTX ISA, "Matrix Shape"
-  // of tcgen05).
+  // Returns the 32 bits. If types or shapes break a rule, throws an Error that states the rule (PTX ISA,
+  // "Matrix Shape" of tcgen05).
   uint32_t encode(Where where = Where::here()) const;
 };
 

@@ -65,8 +65,8 @@ std::vector<Sources> sources_of(const RegisterLayout& from, const RegisterLayout
   return all;
 }
 
-// A register that is gathered from other lanes. `from` and `word` hold the source lane and the source
-// register of each lane in `lanes`.
+// A register whose elements are gathered from other lanes. For each lane in `lanes`, `from` holds the source
+// lane, and `word` holds the source register.
 struct Group {
   uint32_t lanes = 0;
   OfLane from = {}, word = {};
@@ -85,7 +85,7 @@ struct Group {
 class Planner {
  public:
   // If `by_distance` is true, the elements of a new register form a group if they have the same exclusive or
-  // of source lane and destination lane. Otherwise, the elements at one position of the register form a
+  // of source lane and destination lane. Otherwise, the elements at the same position of the register form a
   // group, in all lanes.
   explicit Planner(bool by_distance) : by_distance_(by_distance) {}
 
@@ -134,9 +134,9 @@ class Planner {
     return known->second;
   }
 
-  // Returns the step that gathers a group's register for `lanes`. This is a shuffle, or a selection between
-  // the registers for two halves of the lanes that have no source register in common. Returns -1 if neither
-  // is possible.
+  // Returns the step that gathers a group's register for `lanes`. The step is a shuffle, or a selection
+  // between the registers for two halves of the lanes that have no source register in common. Returns -1 if
+  // neither is possible.
   int gathered(const Group& group, uint32_t lanes) {
     std::array<uint32_t, 5> set_in = {0xaaaaaaaa, 0xcccccccc, 0xf0f0f0f0, 0xff00ff00, 0xffff0000};
     auto words_of = [&](uint32_t some) {
@@ -173,7 +173,7 @@ class Planner {
     return f ? step({.kind = Step::Kind::shuffle, .a = word, .lanes = *f}) : -1;
   }
 
-  // Returns the step that moves the groups' elements to their new positions. This is a permutation of two
+  // Returns the step that moves the groups' elements to their new positions. The step is a permutation of two
   // registers or, for three or four registers, a permutation of two permutations.
   int combined(const std::vector<int>& registers, const std::vector<Sources>& places,
                const std::vector<OfLane>& group_at, uint32_t per) {
@@ -201,7 +201,8 @@ class Planner {
   }
 
   // Returns a permutation of a and b. `chosen` gives the number of the chosen element for each position and
-  // lane; elements are numbered through a and then b. Values in lanes outside `lanes` do not matter.
+  // lane; the elements of a are numbered first, followed by those of b. Lanes outside `lanes` may get any
+  // values.
   int permuted(int a, int b, const std::vector<uint32_t>& lanes, const std::vector<OfLane>& chosen,
                uint32_t per) {
     const uint32_t bytes = 4 / per;

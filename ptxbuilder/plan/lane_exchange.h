@@ -7,8 +7,8 @@
 
 namespace ptxbuilder {
 
-// A function of the five bits of a lane's number. The function's value is the exclusive or of `at_0` and of
-// the of_bit[b] of all bits b that are set.
+// A function of the five bits of a lane's number. Its value is the exclusive or of `at_0` and of of_bit[b]
+// for each bit b that is set.
 struct LaneFunction {
   uint32_t at_0 = 0;
   std::array<uint32_t, 5> of_bit = {};
@@ -27,7 +27,7 @@ struct LaneExchange {
       word,     // register number `a` of the old layout
       shuffle,  // result of step a in the lane that `lanes` returns (PTX ISA, shfl.sync.idx)
       choose,   // result of step b if bit `bit` of the lane's number is set, otherwise result of step a
-      permute,  // bytes of a and b that the selector, which `lanes` returns, chooses (PTX ISA, prmt)
+      permute,  // bytes of a and b that the selector returned by `lanes` chooses (PTX ISA, prmt)
     };
     Kind kind;
     int a = 0, b = 0, bit = 0;
@@ -39,13 +39,14 @@ struct LaneExchange {
   std::vector<int> words;  // steps whose results are the registers of the new layout
 
   // Returns the number of instructions of the steps. Instructions that compute lanes and selectors once for
-  // all registers do not count.
+  // all registers are not counted.
   int instructions() const;
 };
 
 // Returns the exchange that moves elements from layout `from` to layout `to`. Returns nullopt if an element
-// would come from another warp, or if the moves depend on the lane in a way that a LaneFunction cannot
-// express. Elements have 1, 2 or 4 bytes. Within a register, elements with lower numbers are in lower bytes.
+// would have to be moved between warps, or if the moves depend on the lane in a way that a LaneFunction
+// cannot express. Elements have 1, 2 or 4 bytes. Within a register, elements with lower numbers are in lower
+// bytes.
 std::optional<LaneExchange> exchange_within_warps(const RegisterLayout& from, const RegisterLayout& to,
                                                   int element_bytes);
 

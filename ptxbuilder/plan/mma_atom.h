@@ -18,8 +18,9 @@ namespace ptxbuilder {
 // h, and then by group.
 struct MmaRegisters {
   int warps;
-  int eights;  // number of values of h: 2, or 1 if there are only 8 rows
-  int beside;  // number of adjacent columns in a lane: 2 for accumulators, otherwise the elements in 4 bytes
+  int eights;  // number of values of h; 2, or 1 if there are only 8 rows
+  int beside;  // number of adjacent columns in a lane; 2 for accumulators, otherwise the number of elements
+               // in 4 bytes
   int cols;    // total number of columns
 };
 // Returns the layout that maps (thread, value) to row * r + col * c, where r and c are the element's row and
@@ -88,8 +89,8 @@ class TiledMma {
   MatrixDescriptor descriptor_a(int i, int k, uint32_t start_address = 0, Where where = Where::here()) const;
   MatrixDescriptor descriptor_b(int j, int k, uint32_t start_address = 0, Where where = Where::here()) const;
 
-  // Return the offsets, in bytes, of the descriptors' starts from the first start: along m for A, along n for
-  // B, and along k.
+  // Return the distances, in bytes, between the starts of the descriptors and the first start, along m for A,
+  // along n for B, and along k.
   std::vector<int> advances_m(Where where = Where::here()) const;
   std::vector<int> advances_n(Where where = Where::here()) const;
   std::vector<int> advances_k_a(Where where = Where::here()) const;

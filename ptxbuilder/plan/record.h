@@ -1,5 +1,5 @@
-// Records how a kernel uses its tiles: the plans of its copies and matrix instructions. Emission evaluates
-// these plans on device values, and the proof evaluates them on host integers.
+// Records how a kernel uses its tiles: the plans of its copies and matrix instructions. The code that emits
+// the kernel evaluates these plans with device values, and the proof evaluates them with host integers.
 #pragma once
 
 #include <optional>
@@ -34,9 +34,9 @@ struct ElementRecord {
   bool operator==(const ElementRecord&) const = default;
 };
 
-// A view of a tile, given by its extents and its first row and column. If only the device knows the first
-// row, the row may be any multiple of `row_step`. If only the device knows the first column, the column may
-// be any multiple of `col_step` or, if `col_step` is 0, the start of any panel.
+// A view of a tile, given by its extents and its first row and column. If the first row is a device value, it
+// may be any multiple of `row_step`. If the first column is a device value, it may be any multiple of
+// `col_step` or, if `col_step` is 0, the start of any panel.
 struct ViewRecord {
   int tile = 0;
   std::optional<int> first_row, first_col;
@@ -47,7 +47,7 @@ struct ViewRecord {
 // A TMA copy between a view and one or more boxes of a tensor.
 struct CopyRecord {
   bool is_store = false;
-  bool is_bulk = false;  // whether `recipe` describes contiguous bytes, not a tensor map
+  bool is_bulk = false;  // true if `recipe` describes contiguous bytes instead of a tensor map
   ViewRecord view;
   std::string map;  // name of the tensor map's parameter
   TensorMapRecipe recipe;
@@ -69,7 +69,7 @@ struct CopyRecord {
 // instructions are computed.
 struct OperandRecord {
   ViewRecord view;
-  bool transposed = false;             // whether the view's rows are along k, and its columns along m or n
+  bool transposed = false;             // true if the view's rows are along k, and its columns along m or n
   bool mn_major = false;               // value of the instructions' trans operand
   uint64_t descriptor = 0;             // descriptor without its start, which is the view's address + start()
   std::vector<int> along_mn, along_k;  // offsets in bytes, indexed by block and by step
@@ -80,9 +80,9 @@ struct OperandRecord {
   }
 };
 
-// A register that a copy by threads has loaded. `word` numbers the registers that each thread receives from
-// thread_copies[copy], counted over all of its accesses. If `copy` is -1, nothing is known about the
-// register.
+// A register that a copy by threads has loaded. `word` is the index of the register among those that each
+// thread receives from all of its accesses in thread_copies[copy]. If `copy` is -1, nothing is known about
+// the register.
 struct LoadedWord {
   int copy = -1, word = 0;
 };
@@ -124,7 +124,7 @@ struct ThreadCopyRecord {
   int threads = 0;
   int bytes = 0;       // number of contiguous bytes at one address
   int matrices = 0;    // number of matrices per ldmatrix or stmatrix; 0 for other instructions
-  bool trans = false;  // whether the instruction exchanges rows and columns
+  bool trans = false;  // true if the instruction exchanges rows and columns
   // The address of each access, in bytes from the start of the view.
   std::vector<int> addresses;
   // The elements of the view that each thread's registers hold, low bits first. For a copy from global
@@ -132,7 +132,7 @@ struct ThreadCopyRecord {
   std::vector<ElementRecord> elements;
   Where where = Where::here();
 
-  bool transposed = false;  // whether the register tile's rows are the columns of `elements`
+  bool transposed = false;  // true if the register tile's rows are the columns of `elements`
   // The exchange of accesses, if there is one. `addresses` and `elements` are in the order in which a thread
   // makes its accesses, that is, the order after the exchange.
   std::optional<Exchange> exchange;
@@ -160,8 +160,8 @@ struct ThreadCopyRecord {
   }
 };
 
-// An mma.sync of one warp, with the layouts of its MmaAtom. `a` and `b` state which copies have loaded the
-// registers.
+// An mma.sync of one warp, with the layouts of its MmaAtom. `a` and `b` identify the copies that have loaded
+// the registers.
 struct WarpMmaRecord {
   int m = 0, n = 0;
   DType a_type = DType::bf16, b_type = DType::bf16;
@@ -175,8 +175,8 @@ struct WarpMmaRecord {
 struct StoreRecord {
   int tile = 0;
   std::vector<int> stages;  // stage that each warpgroup uses as its buffer
-  bool transposed = false;  // whether the tensor's rows are the register tile's columns
-  bool pairs = false;       // whether each column was computed from two columns of the accumulators
+  bool transposed = false;  // true if the tensor's rows are the register tile's columns
+  bool pairs = false;       // true if each column was computed from two columns of the accumulators
   int first_col = 0, cols = 0;
   ThreadCopyRecord written;  // copy from registers to the buffer
   // A part that TMA stores, and the column of the register tile at which the part begins.

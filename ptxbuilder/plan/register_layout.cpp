@@ -24,8 +24,8 @@ void check_multiple(std::string_view name, std::string_view extent, int n, int o
     throw Error(fmt::format("{}: {} is {}, but must be a multiple of {}", name, extent, n, of));
 }
 
-// Returns the layout of `blocks` times the registers of one wgmma, each block 64 rows below the previous one.
-// `beside` is as in `MmaRegisters::beside`.
+// Returns the layout of the registers of one wgmma, repeated for `blocks` blocks, each of which is 64 rows
+// below the previous one. `beside` is as in `MmaRegisters::beside`.
 RegisterLayout of_wgmma(const std::string& name, int blocks, int cols, int beside) {
   Layout block = mma_registers({kThreads / 32, 2, beside, cols}, cols, 1);
   return RegisterLayout({blocks * hopper::wgmma_rows, cols},
@@ -65,7 +65,7 @@ RegisterLayout::RegisterLayout(TileExtent extent, const Layout& thread_value, st
   for (int64_t offset : offsets_of(thread_value[1])) plan->values.push_back(static_cast<int>(offset));
   plan->splat = elements > 1 && cosize(thread_value) == 1;
   if (!plan->splat) {
-    std::vector<int> last(static_cast<size_t>(elements), -1);  // last thread so far that holds each element
+    std::vector<int> last(static_cast<size_t>(elements), -1);  // last thread found with each element
     for (int t = 0; t < kThreads; ++t)
       for (int v : plan->values) {
         int element = plan->threads[static_cast<size_t>(t)] + v;

@@ -71,8 +71,8 @@ class RegisterLayout {
 };
 
 // Returns the layout of wgmma accumulators (PTX ISA, wgmma.mma_async, "Register Fragments"), in the order of
-// Accumulator. m must be a multiple of 64, and n a multiple of 8. An A of a 16-bit type in registers has the
-// same layout, with k for n.
+// Accumulator. m must be a multiple of 64, and n a multiple of 8. An operand A of a 16-bit type in registers
+// has the same layout, with k in place of n.
 RegisterLayout wgmma_layout(int m, int n, Where where = Where::here());
 // Return the layouts that reductions of wgmma_layout have: one value for each of m rows, which four lanes
 // share, or one value for each of n columns.
@@ -98,7 +98,7 @@ RegisterLayout wgmma_transposed(int m, int n, Where where = Where::here());
 // Returns the layout that distributes the elements round-robin among the threads, in row-major order,
 // `vector` consecutive elements at a time. The number of elements must be a multiple of 128 * vector.
 RegisterLayout strided(TileExtent extent, int vector, Where where = Where::here());
-// Returns the layout in which every thread holds a single value, which all elements have.
+// Returns the layout in which every thread holds the single value that all elements have.
 RegisterLayout splat(TileExtent extent, Where where = Where::here());
 
 namespace detail {

@@ -27,8 +27,8 @@ void check_shape(const char* name, DType type, int64_t rows, int64_t cols, Where
                                    name, rows, cols, kSparseGroup));
 }
 
-// Accesses the four bits of each group in the metadata of a matrix. Positions within a block are tabulated,
-// since evaluating a layout is slow.
+// Accesses the four bits of each group in the metadata of a matrix. Positions within a block are stored in a
+// table, because evaluating a layout is slow.
 class Places {
  public:
   Places(DType type, int64_t rows, int64_t cols) : line_words_(metadata_shape(rows, cols).words) {

@@ -12,15 +12,16 @@
 
 namespace ptxbuilder {
 
-// Sizes of the metadata. Each group of four elements of a row has four bits of metadata. These are the
-// positions of the two stored elements, in ascending order, with two bits each, the first position in the low
-// bits. A block covers 64 rows x 64 columns of the uncompressed matrix. A block has one word for each thread
-// of the warpgroup that multiplies it, so a warp loads 128 contiguous bytes.
+// Sizes of the metadata. Each group of four elements of a row has four bits of metadata. They hold the
+// positions of the two stored elements in ascending order, with two bits for each position and the first
+// position in the low bits. A block covers 64 rows x 64 columns of the uncompressed matrix. A block has one
+// word for each thread of the warpgroup that multiplies it, so a warp loads 128 contiguous bytes.
 inline constexpr int kSparseGroup = 4, kSparseBlock = 64, kSparseBlockWords = 128;
 // A metadata word that selects the first two elements of each of its eight groups.
 inline constexpr uint32_t kFirstTwoOfEach = 0x44444444;
 
-// Returns whether a sparse A of this type is supported: f16, bf16, e4m3, e5m2, s8 or u8.
+// Returns whether a sparse A of this type is supported. The supported types are f16, bf16, e4m3, e5m2, s8 and
+// u8.
 constexpr bool can_be_sparse(DType type) { return is_half(type) || is_fp8(type) || is_int8(type); }
 
 // Returns the layout that maps (row, group) of a block to the position of the group's four bits. A word has

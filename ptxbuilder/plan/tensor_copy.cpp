@@ -52,7 +52,7 @@ std::vector<TensorMode> transposed(const std::vector<TensorMode>& modes, const T
   return result;
 }
 
-// Returns whether a mode is a whole dimension of the tensor, that is, neither tiled nor collapsed.
+// Returns whether a mode is an entire dimension of the tensor, that is, neither tiled nor collapsed.
 bool is_whole(const std::vector<TensorMode>& modes, const TensorMode& mode) {
   return mode.parts.empty() && mode.step == 1 &&
          std::count_if(modes.begin(), modes.end(),
@@ -195,7 +195,7 @@ TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<Cop
 
 // Chooses the extents of a box along lies_. Boxes are contiguous, so a dimension can be divided only if all
 // outer dimensions are divided into single elements. Panels are parts of the map's last dimension, so each
-// panel needs its own boxes.
+// panel needs separate boxes.
 void TensorCopy::choose_pieces() {
   const size_t panels = lies_.size() - map_.size();  // 1 if there are panels, otherwise 0
   pieces_.assign(lies_.size(), 1);

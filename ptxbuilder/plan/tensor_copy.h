@@ -26,7 +26,7 @@ struct TransposeTransform {
   std::vector<int> permutation;
 };
 // Merges leading dimensions into one, so that the tensor map has fewer dimensions. `strides` holds the
-// tensor's stride for each merged dimension, in elements. A copy takes one element along each merged
+// tensor's stride for each merged dimension, in elements. A copy transfers one element along each merged
 // dimension. The stride of the new dimension is the greatest common divisor of the strides.
 struct CollapseLeading {
   std::vector<int64_t> strides;
@@ -43,8 +43,8 @@ struct TensorMode {
   int64_t extent;
   int dimension;
   int64_t step;
-  // Describes a collapsed dimension, for which TensorMode::dimension is not used: one element along
-  // `dimension` of the tensor equals `steps` steps along the new dimension.
+  // A dimension of the tensor that was merged into a collapsed dimension, for which TensorMode::dimension is
+  // not used. One element along `dimension` of the tensor equals `steps` steps along the collapsed dimension.
   struct Part {
     int dimension;
     int64_t steps;
@@ -69,7 +69,7 @@ class TensorCopy {
   // the swizzle's span are stored as consecutive panels. Otherwise, the map describes the transformed tensor,
   // and the tile in shared memory is in row-major order of the transformed dimensions. The last transformed
   // dimension must be contiguous and, if there is a swizzle, exactly as wide as the swizzle's span. If the
-  // copy is not possible, an Error names the rule, the extent and the limit.
+  // copy is not possible, throws an Error that names the rule, the extent and the limit.
   TensorCopy(DType type, std::vector<int64_t> extents, std::vector<CopyTransform> transforms = {},
              std::optional<Swizzle> swizzle = std::nullopt, Where where = Where::here());
 
@@ -105,8 +105,8 @@ class TensorCopy {
   MappedTensor map_tensor(const std::vector<int64_t>& extents, const std::vector<int64_t>& strides,
                           Where where = Where::here()) const;
 
-  // Returns the dimensions of the tensor map, outermost first. Each of them describes one coordinate: the
-  // dimension of the tensor along which the coordinate counts, and its steps.
+  // Returns the dimensions of the tensor map, outermost first. Each mode describes one coordinate of the map:
+  // the tensor's dimension along which the coordinate counts, and the size of a step.
   const std::vector<TensorMode>& map_modes() const { return map_; }
 
   std::string describe() const;  // such as "a copy of 128x64 bf16 in 1 box of 64x128"

@@ -46,7 +46,7 @@ int64_t ThreadAccess::address(int thread, int i) const {
 std::optional<ThreadAccess::Split> ThreadAccess::make_split() const {
   Split split;
   const int64_t period = memory_.swizzle().period();
-  int64_t known = 0;  // bits that are set in the accesses' parts
+  int64_t known = 0;  // bits that are set in any access's part of the address
   for (int i = 0; i < accesses(); ++i) {
     const int64_t offset = of_access(i);
     split.inside.push_back(offset % period);
@@ -74,8 +74,8 @@ std::optional<ThreadAccess::Split> ThreadAccess::make_split() const {
 }
 
 // An address is T ^ A, which is also the sum of the thread's part T and the access's part A, because T and A
-// have no bit in common. Exchanged accesses differ in a constant D. The bits of D occur in no other access or
-// thread, so the threads that the exchange concerns use T + D instead of T.
+// have no bit in common. The two exchanged accesses differ by a constant D. No thread and no other access has
+// the bits of D, so the threads that make the exchange use T + D instead of T.
 std::optional<ThreadAccess> ThreadAccess::exchanged(Exchange exchange) const {
   const int other = exchange.access_bit;
   if (exchange_ || !split_ || !split_->bits || !split_->apart || accesses() % (2 * other) != 0 ||

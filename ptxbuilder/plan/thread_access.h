@@ -13,7 +13,7 @@ namespace ptxbuilder {
 ComposedLayout in_bytes(const ComposedLayout& elements, int element_bytes);
 
 // Changes the order of accesses in some threads. Each thread whose number contains the bit `thread_bit` swaps
-// accesses i and i ^ access_bit. In both members, exactly one bit is set.
+// accesses i and i ^ access_bit. Each of the two members has exactly one bit set.
 struct Exchange {
   int thread_bit, access_bit;
 

@@ -1,5 +1,5 @@
-// Plans copies of tiles by many threads: the instruction, the elements of each thread, and the elements'
-// addresses.
+// Plans copies of tiles by many threads. A plan determines the instruction, the elements that each thread
+// copies, and the addresses of these elements.
 #pragma once
 
 #include "ptxbuilder/layout/swizzle.h"
@@ -9,8 +9,8 @@
 namespace ptxbuilder {
 
 // Repeats a layout (thread, value) -> element of a tile, such as an MmaAtom's layout. Each of the `count`
-// repetitions is `step` elements further. Threads are repeated for more warps, and values are repeated for
-// more instructions. With a step of 0, several threads get the same elements.
+// repetitions begins `step` elements after the previous one. Threads are repeated for more warps, and values
+// are repeated for more instructions. With a step of 0, several threads get the same elements.
 struct Repeat {
   int64_t count, step;
 };
@@ -37,8 +37,8 @@ class TiledCopy {
   // Plans a copy. `memory` maps (row, column) of the tile to an element in memory, counted from a start that
   // is aligned to the swizzle's pattern. `thread_value` maps (thread, value) to an element of the tile,
   // counted column by column. The values of a thread are in the order of its registers. The threads of a warp
-  // are consecutive. If the elements of an access are not contiguous in memory, or not aligned, an Error
-  // names the thread and the access.
+  // are consecutive. If the elements of an access are not contiguous in memory, or not aligned, throws an
+  // Error that names the thread and the access.
   TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, const ComposedLayout& memory,
             Where where = Where::here());
 

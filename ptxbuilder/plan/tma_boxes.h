@@ -1,5 +1,6 @@
-// Describes the boxes in which TMA copies a tile, and the CTAs of a cluster that share the boxes. Emission
-// evaluates these descriptions on device values, and the proof evaluates them on host integers.
+// Describes the boxes in which TMA copies a tile, and the CTAs of a cluster that share the boxes. The code
+// that emits the copies evaluates these descriptions with device values, and the proof evaluates them with
+// host integers.
 #pragma once
 
 #include <array>
@@ -20,7 +21,8 @@ struct TmaBoxes {
   };
   std::vector<Digit> digits;  // digits of a box's number; the first digit changes fastest
   int rank = 1;               // number of dimensions of the tensor map
-  int parts = 1;  // number of CTAs, which must divide count(); each fetches count() / parts consecutive boxes
+  // The number of CTAs, which must divide count(). Each CTA fetches count() / parts consecutive boxes.
+  int parts = 1;
 
   int count() const {
     int all = 1;
@@ -46,8 +48,8 @@ struct TmaBoxes {
       start = N::add(start, N::multiply(by, I(digit.step)));
       box.bytes = N::add(box.bytes, N::multiply(by, I(digit.bytes)));
     };
-    // A digit that takes all of its values within a part depends only on i, so the host knows it. The
-    // remaining digits are the digits of `rest`, which also depends on the part.
+    // A digit that assumes all of its values within a part depends only on i, so it is known on the host. The
+    // remaining digits are those of `rest`, which also depends on the part.
     int each = boxes_of_part();
     size_t next = 0;
     for (; next < digits.size() && each % digits[next].count == 0; ++next) {

@@ -30,13 +30,13 @@ class Accumulator {
   }
 
   // Return or set the number of columns that each wgmma of a product computes. The default is n if n is at
-  // most 256, and otherwise half of n. A smaller number, which must divide n, makes the tensor cores read
-  // more, but needs fewer registers at a time.
+  // most 256, and otherwise half of n. The number must divide n. If it is smaller, the tensor cores read more
+  // data, but fewer registers are needed at a time.
   int wgmma_columns() const { return wgmma_columns_; }
   void set_wgmma_columns(int columns, Where where = Where::here());
 
   // Makes the next product overwrite the sums. Without this call, only the first product overwrites the sums,
-  // and all later products add to the sums, also in later iterations of a loop. In a loop over tiles, zero
+  // and all later products add to the sums, even in later iterations of a loop. In a loop over tiles, zero
   // the accumulator for each tile, or make the accumulator inside the loop.
   void zero();
   // Makes the next product add to the current contents of the registers.
@@ -70,7 +70,7 @@ void store_accumulator(Accumulator& to, const TileValues& x, std::optional<TileP
 // Return the elements of an accumulator, or of a part of an accumulator. The rows of a part must be multiples
 // of 64, and its columns multiples of 8. T must be the accumulator's type: f32, f16 or s32. Both functions
 // throw Error if the elements were never written. If a group of products may still be writing the elements,
-// an Error names the group; call wgmma_wait() first.
+// the functions throw an Error that names the group; call wgmma_wait() first.
 template <TileElement T>
 RegisterTile<T> load(const Accumulator& from, Where where = Where::here()) {
   AtLine line(where);

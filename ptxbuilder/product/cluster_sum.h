@@ -23,8 +23,8 @@ class ClusterSum {
   // Adds the accumulators, and returns columns() columns of the total, beginning at first_column(). The
   // address `scratch` must be a multiple of 16. All earlier use of this memory must be complete when the
   // role's warpgroups make this call: TMA copies must have ended, and wgmma_wait(0) must have been called.
-  // All threads of the role must make the call, once. The CTAs synchronize before they exit, because each CTA
-  // reads the shared memory of other CTAs.
+  // All threads of the role must make the call, and only once. The CTAs synchronize before they exit, because
+  // each CTA reads the shared memory of other CTAs.
   RegisterTile<f32> add(const Accumulator& acc, smem scratch, Where where = Where::here()) const;
 
   // Returns the number of columns that each CTA gets, a multiple of 8. If the CTAs' columns add up to more

@@ -27,8 +27,8 @@ inline void producer_loop(Producer& ring, u32 first, u32 last, const FillStage& 
   });
 }
 
-// Fills the stages of the first `ahead` steps, or of all steps if there are fewer, in one thread. Threads
-// that both load and multiply call this before the main loop.
+// Fills the stages of the first `ahead` steps, or of all steps if there are fewer than `ahead`, in one
+// thread. Threads that both load and multiply call this before the main loop.
 inline void prologue(Producer& ring, u32 steps, int ahead, const FillStage& fill,
                      Where where = Where::here()) {
   AtLine line(where);

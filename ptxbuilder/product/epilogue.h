@@ -15,12 +15,12 @@
 
 namespace ptxbuilder {
 
-// Returns max(x, 0), but retains NaN, which max() would drop.
+// Returns max(x, 0), except that NaN stays NaN, which max() would replace with 0.
 inline RegisterTile<f32> relu(const RegisterTile<f32>& x) {
   return select(x < 0, RegisterTile<f32>(0, x.layout()), x);
 }
 
-// Returns the square of relu(x), which is infinite if x is above the square root of the greatest f32.
+// Returns the square of relu(x). The result is infinite if x is above the square root of the greatest f32.
 inline RegisterTile<f32> relu_squared(const RegisterTile<f32>& x) { return x * relu(x); }
 
 // Returns 1 / (1 + e^-x), using the approximate ex2 (PTX ISA, ex2.approx).
@@ -55,7 +55,7 @@ inline RegisterTile<f32> gelu_slope(const RegisterTile<f32>& x) {
   return s + x * s * (1 - s) * (square * (3 * 0.044715 * kTwoRootTwoOverPi) + kTwoRootTwoOverPi);
 }
 
-// Return columns 0, 2, 4... or columns 1, 3, 5... of a panel, for a store with StoreOptions::pairs. Each
+// Return columns 0, 2, 4, ... or columns 1, 3, 5, ... of a panel, for a store with StoreOptions::pairs. Each
 // thread holds both columns of a pair, so no instructions are needed. Both functions throw Error unless the
 // tile is in wgmma_layout(64, n) and n is a multiple of 16.
 //   silu(even_columns(x)) * odd_columns(x)
@@ -69,7 +69,7 @@ RegisterTile<f32> rounded(const RegisterTile<f32>& x) {
 }
 
 // Return the elements that belong to a panel, from a vector with one element for each column (row) of the
-// output. In arithmetic with the panel, each element applies to its own column (row).
+// output. In arithmetic with the panel, each element applies to the corresponding column (row).
 template <TileElement T>
 RegisterTile<f32> of_columns(const GlobalTensor<T, 1>& v, const RegisterLayout& panel, const PanelPlace& at) {
   if (at.transposed) return astype<f32>(load(v.as_col().tile(at.row, 0), panel.reduced_rows()));
@@ -110,7 +110,7 @@ RegisterTile<f32> scale_rows(const RegisterTile<f32>& x, const GlobalTensor<T, 1
                              const PanelPlace& at) {
   return x * of_rows(scales, x.layout(), at);
 }
-// Returns x + beta c, rounded once. c may be in the memory that the output overwrites.
+// Returns x + beta * c, rounded once. c may be in the memory that the output overwrites.
 template <TileElement T, size_t rank>
 RegisterTile<f32> add_residual(const RegisterTile<f32>& x, const GlobalTensor<T, rank>& c,
                                const PanelPlace& at, const TileArgument<f32>& beta = 1) {

@@ -16,7 +16,7 @@ constexpr int kVectorBytes = 16;                 // size of a thread's vector
 constexpr int kPieceBytes = 128 * kVectorBytes;  // size of a warpgroup's vectors, in thread order
 constexpr int kInFlight = 16;                    // number of vectors that a thread loads before it adds them
 
-// Marks this launch's sums as stored. Any number that does not occur in memory otherwise would do.
+// Marks this launch's sums as stored. The number is arbitrary, but must not otherwise occur in memory.
 constexpr uint64_t kMark = 0xc2b2ae3d27d4eb4f;
 constexpr int kMarkBytes = 8;
 
@@ -62,8 +62,8 @@ u32 GlobalSum::place_of(const TileParts& parts, u32 rank) const { return parts.p
 
 u32 GlobalSum::warpgroup() const { return detail::warpgroup_in_cta() - detail::first_warpgroup_of_role(); }
 
-// Returns the address at which a place holds the vectors of the thread with this thread's number. The vectors
-// are stored one piece after the other.
+// Returns the address in `place` of the vectors of this thread, or of the thread with the same number in
+// another CTA. The vectors are stored one piece after another.
 gmem GlobalSum::sums(u32 place) const {
   const u64 number(place * consumers_ + warpgroup());
   const u64 marks = u64(nctaid_x() * nctaid_y()) * static_cast<uint64_t>(mark_bytes(m_, n_, consumers_));
@@ -132,7 +132,7 @@ void GlobalSum::wait(const TileParts& parts) const {
   sync_warpgroup();
 }
 
-// Returns the sum of a piece over all parts. The loads of `at_once` parts are in flight together.
+// Returns the sum of a piece over all parts. The loads for `at_once` parts are in flight at the same time.
 RegisterTile<f32> GlobalSum::total(u32 piece, const TileParts& parts) const {
   const int vectors = piece_cols_ / kCols, at_once = std::clamp(kInFlight / vectors, 1, most_parts_);
   const RegisterLayout layout = wgmma_layout(hopper::wgmma_rows, piece_cols_);

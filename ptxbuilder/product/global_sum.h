@@ -13,7 +13,7 @@ namespace ptxbuilder {
 struct TileParts {
   u32 count;   // number of CTAs that share the tile; at least one
   u32 rank;    // number of this CTA among the CTAs of the tile, in an order that is the same in every launch
-  u32 owners;  // number of CTAs, counted from rank 0, that complete pieces of the tile: all CTAs or one
+  u32 owners;  // number of CTAs, counted from rank 0, that complete pieces of the tile; either `count` or 1
   u32 place;   // index of the place in memory for the sums of rank 0; the places of further ranks follow at
                // distances of `apart`, and no other tile uses them
 };
@@ -23,23 +23,23 @@ struct TileParts {
 // A piece consists of some columns of 64 rows of a warpgroup's accumulator. Pieces are numbered along each
 // block of 64 rows, one block after the other, and are distributed round-robin among the owners.
 //
-// The code runs once per launch, when its instructions are not in the cache yet. A loop processes the pieces,
-// to keep the code short.
+// The code runs only once per launch, so its instructions are not in the cache. To keep the code short, a
+// loop processes the pieces.
 //
 // A CTA that completes a piece waits for all other CTAs of the tile. All CTAs must therefore run at once, so
 // the grid must not have more CTAs than fit on the GPU. Each place is used at most once in a launch. A launch
-// stores sums at most twice for each CTA, so no more than this number of places is needed.
+// stores sums at most twice for each CTA, so two places for each CTA are enough.
 //
-// Launches that overlap need separate memory. The memory need not be initialised. A 64-bit mark, which is too
-// long to occur in memory by chance, shows that sums have been stored. The mark is removed when the sums are
-// read.
+// Launches that overlap need separate memory. The memory need not be initialised. A 64-bit mark shows that
+// sums have been stored; a number of this length does not occur in memory by chance. The mark is removed when
+// the sums are read.
 class GlobalSum {
  public:
   // Prepares sums in a role of `consumers` warpgroups, each of which has an f32 accumulator of m x n, divided
   // into pieces of `piece_cols` columns. No tile may have more than `most_parts` parts. The places of a
   // tile's parts are `apart` places from each other, because a cluster whose CTAs divide k computes one tile
-  // per CTA at the same time. Throws Error if a number is less than one, or if `piece_cols` does not divide
-  // the columns.
+  // per CTA at the same time. Throws Error if an argument is less than 1, or if `piece_cols` does not divide
+  // n.
   GlobalSum(int m, int n, int piece_cols, int consumers, int most_parts, int apart, gptr<f32> memory,
             Where where = Where::here());
   // Returns the number of bytes that `memory` needs for a grid of `ctas` CTAs and `places` places, for pieces

@@ -52,7 +52,7 @@ struct Metadata {
 };
 
 // Loads this thread's words for m rows and k elements along k. A word of 0 comes from outside the tensor.
-// Such a word would select the same element twice, which is undefined, so it is replaced.
+// Such a word is replaced, because it would select the same element twice, which is undefined.
 Metadata load_metadata(const TileView& view, DType type, int m, int k) {
   const SharedTile& tile = view.tile();
   const int blocks = m / kSparseBlock, lines = k / kSparseBlock;

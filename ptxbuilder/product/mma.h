@@ -11,15 +11,16 @@ namespace ptxbuilder {
 
 // The options of mma().
 struct MmaOptions {
-  bool negate_a = false, negate_b = false;  // for floating-point types only
-  bool saturate = false;                    // for s32 sums only: clamp instead of wrapping around
+  bool negate_a = false, negate_b = false;  // only for floating-point types
+  bool saturate = false;                    // only for s32 sums; they clamp instead of wrapping around
 };
 
-// Computes D += A B: issues the wgmmas of a whole tile, with k as the innermost loop. The rows of a view run
+// Computes D += A B by issuing all wgmmas of a tile, with k as the innermost loop. The rows of a view run
 // along m (or n), and its columns along k. The rows of a transposed view run along k; its type must have 16
 // bits. The types f16, bf16, tf32, e4m3 and e5m2 can be added to f32; f16, e4m3 and e5m2 to f16; s8 and u8 to
 // s32. A and B may mix e4m3 with e5m2, and s8 with u8. A tile needs a swizzle or panels of 16 bytes. Call
-// this function inside wgmma_group(). If shapes, types or swizzles do not fit, an Error names them.
+// this function inside wgmma_group(). If shapes, types or swizzles do not fit, throws an Error that names
+// them.
 void mma(Accumulator& d, const TileView& a, const TileView& b, const MmaOptions& options,
          Where where = Where::here());
 inline void mma(Accumulator& d, const TileView& a, const TileView& b, Where where = Where::here()) {
@@ -41,10 +42,11 @@ struct SparseTile {
   TileView metadata;
 };
 
-// Computes D += A B with a sparse A (PTX ISA, wgmma.mma_async.sp), in half of the tensor cores' time for a
-// dense A. B must have twice as many elements along k as A stores, and this number must be a multiple of 64.
-// Each thread loads its own words of metadata. If TMA has filled metadata and elements outside a tensor with
-// zeros, metadata words of 0 count as selections of the first two elements of each group.
+// Computes D += A B with a sparse A (PTX ISA, wgmma.mma_async.sp), in half the time that the tensor cores
+// need for a dense A. B must have twice as many elements along k as A stores, and this number must be a
+// multiple of 64. Each thread loads its own words of metadata. If TMA has filled metadata and elements
+// outside a tensor with zeros, metadata words of 0 count as selections of the first two elements of each
+// group.
 void mma(Accumulator& d, const SparseTile& a, const TileView& b, const MmaOptions& options,
          Where where = Where::here());
 inline void mma(Accumulator& d, const SparseTile& a, const TileView& b, Where where = Where::here()) {
@@ -54,14 +56,15 @@ inline void mma(Accumulator& d, const SparseTile& a, const TileView& b, Where wh
 
 // Computes D += A B with A in registers, in the layout wgmma_a(type, m, k). A may be computed in the call
 // itself, as in `mma(o, astype<f16>(p), v)`. A must be computed before the first product of the group,
-// because registers may only be written before all products of a group. Otherwise, an Error is thrown.
+// because the registers of a group's products must not be written after that. Otherwise, the function throws
+// an Error.
 //
 // A is copied to the product's own registers (mov) before the group's fence, so A may change or be destroyed
 // as soon as the group is committed. The product may read the copies until its group has been waited for, but
 // the next iteration of a loop writes the same registers again. Before the next iteration's group, call
 // wgmma_wait(n), where n is the number of groups that were committed after the product's group (PTX ISA,
-// wgmma.mma_async). If the order of the code shows that this wait is missing, an Error is thrown at the end
-// of the loop.
+// wgmma.mma_async). If the order of the code shows that this wait is missing, the end of the loop throws an
+// Error.
 template <TileElement T>
 void mma(Accumulator& d, const RegisterTile<T>& a, const TileView& b, const MmaOptions& options,
          Where where = Where::here()) {
@@ -78,7 +81,7 @@ void mma(Accumulator& d, const RegisterTile<T>& a, const TileView& b, Where wher
 // call mma().
 class MatrixProduct {
  public:
-  // The operand A and the caller's source line, since an operator cannot take the line as a parameter.
+  // The operand A and the caller's source line, because an operator cannot take the line as a parameter.
   class Left {
    public:
     Left(TileView a, Where where = Where::here()) : a_(std::move(a)), where_(where) {}  // NOLINT

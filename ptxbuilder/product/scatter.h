@@ -1,4 +1,4 @@
-// Stores the rows of a buffer to those rows of a matrix that an index selects.
+// Stores the rows of a buffer to rows of a matrix that an index selects.
 #pragma once
 
 #include "ptxbuilder/product/store.h"

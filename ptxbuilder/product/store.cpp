@@ -17,9 +17,9 @@ using detail::TileValues;
 
 constexpr int kBufferBytes = 64 * 128;
 
-// Describes how a tile passes through a buffer: 64 rows of `cols` columns at a time, in boxes of `box_cols`
-// columns. The last panel contains the remaining columns. With `repeats`, it has the same width as the other
-// panels, and shares some columns with the previous panel.
+// Describes the panels and boxes in which a tile passes through a buffer. A panel has 64 rows and `cols`
+// columns, and its boxes have `box_cols` columns. The last panel contains the remaining columns. With
+// `repeats`, it has the same width as the other panels, and shares some columns with the previous panel.
 struct Passage {
   TileShape buffer;
   Swizzle swizzle;
@@ -50,8 +50,8 @@ Passage transposed(int cols, DType type) {
   return {{at_once, hopper::wgmma_rows}, widest_swizzle(row_bytes), at_once, box_cols};
 }
 
-// The buffers of a role's warpgroups, and the path of a tile through them. This class determines everything
-// that does not depend on the device.
+// The buffers of a role's warpgroups, and the path of a tile through them. This class computes everything
+// that is known on the host.
 class Staging {
  public:
   Staging(DType type, TileExtent tile, const StoreOptions& options)
@@ -118,16 +118,16 @@ class Staging {
             std::min(passage_.cols, tile_.cols - col)};
   }
 
-  // Returns how many columns of panel i are also in the previous panel.
+  // Returns the number of columns of panel i that are also in the previous panel.
   int repeated(int i) const {
     return i % panels_across() == 0 ? 0 : part(i - 1).col + part(i - 1).cols - part(i).col;
   }
 
   // Returns whether other stores may also use the buffers.
   bool is_shared() const { return options_.staging.has_value(); }
-  // Returns how many of the most recent copies did not use panel i's buffer, if panels are stored in order,
-  // tile by tile. If the buffers do not divide the number of panels, a tile's first buffer may also be the
-  // previous tile's last buffer.
+  // Returns the number of copies that have been issued since the last copy from panel i's buffer, if panels
+  // are stored in order, tile by tile. If the buffers do not divide the number of panels, a tile's first
+  // buffer may also be the previous tile's last buffer.
   int younger(int i) const {
     const bool anew = i == 0 && (is_shared() || panels() % options_.buffers != 0);
     return anew ? 0 : options_.buffers - 1;
@@ -384,7 +384,7 @@ struct DeferredStore::State {
   Var<u32> m, n;
   std::optional<Var<u32>> batch;
   Var<pred> holds;
-  Where taken = {};  // source line of the last take(), until a step follows
+  Where taken = {};  // source line of the last take(); cleared by the next step
 };
 
 DeferredStore::DeferredStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options,

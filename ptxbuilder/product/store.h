@@ -7,23 +7,23 @@
 namespace ptxbuilder {
 
 // A row-major output in which threads store the columns that TMA cannot store. TMA needs rows that begin at
-// multiples of 16 bytes, and writes whole units of 16 bytes at the ends of rows. TMA stores the first
-// `by_tma` columns, which must be a multiple of 16 bytes or 0, and the tensor map has only these columns.
-// More precisely, TMA stores all panels that end at or before `by_tma`, up to the last row of the tensor map.
-// Threads store the elements of the other panels, up to `rows` and `cols`. Batches are `rows` * `stride`
-// elements apart.
+// multiples of 16 bytes, and writes complete units of 16 bytes at the ends of rows. TMA stores the first
+// `by_tma` columns, whose size must be a multiple of 16 bytes or 0, and the tensor map has only these
+// columns. More precisely, TMA stores all panels that end at or before `by_tma`, up to the last row of the
+// tensor map. Threads store the elements of the other panels, up to `rows` and `cols`. Batches are `rows` *
+// `stride` elements apart.
 struct ThreadStore {
   gmem start;                      // address of the first batch; the other batches follow without gaps
   u32 rows, cols, stride, by_tma;  // `stride` is in elements
 };
 
-// A row-major matrix whose row index[i] receives columns 0 to `cols` - 1 of row i of the output. The matrix
-// has `rows` rows, which are `stride` elements apart. A row i is not written if row index[i] is outside the
-// matrix, or if i is not less than the store's `batch`. Threads write 16 bytes at a time, so the start, the
-// stride and `cols` must be multiples of 16 bytes. index[0] must always be readable. Rows that the index
-// contains twice are written twice, in no particular order. If `adds` is true, elements of f32, f16 or bf16
-// are added to the matrix instead. Each addition is atomic and rounds; the order of additions to an element
-// is not defined.
+// Describes a row-major matrix whose row index[i] receives columns 0 to `cols` - 1 of row i of the output.
+// The matrix has `rows` rows, which are `stride` elements apart. A row i is not written if row index[i] is
+// outside the matrix, or if i is not less than the store's `batch`. Threads write 16 bytes at a time, so the
+// start, the stride and `cols` must be multiples of 16 bytes. index[0] must always be readable. Rows that the
+// index contains twice are written twice, in no particular order. If `adds` is true, elements of f32, f16 or
+// bf16 are added to the matrix instead. Each addition is atomic and rounds; the order of additions to an
+// element is not defined.
 struct ScatteredRows {
   gmem start;
   u32 rows, cols, stride;
@@ -51,9 +51,9 @@ struct StoreOptions {
   // The number of columns of a panel, which must divide the output's columns. The default, 0, selects as many
   // columns as fit in a buffer.
   int columns = 0;
-  // Allows columns to be stored twice, with the same values. If the columns of a tile do not fill whole boxes
-  // of 128 bytes, the last panel then begins earlier. If the option is not set, boxes are narrow enough to
-  // divide the columns. Do not set the option for an epilogue that reads the memory being stored.
+  // Allows columns to be stored twice, with the same values. If the columns of a tile do not fill complete
+  // boxes of 128 bytes, the last panel then begins earlier. If the option is not set, boxes are narrow enough
+  // to divide the columns. Do not set the option for an epilogue that reads the memory being stored.
   bool repeats = false;
   // Set this if the epilogue computes one column of the output from two columns of the tile, for example with
   // even_columns() and odd_columns() (epilogue.h). The output then has half of the tile's columns. Cannot be
@@ -73,10 +73,11 @@ struct StoreOptions {
   // If set, a PanelStore stores to these rows, without TMA.
   std::optional<ScatteredRows> scattered = {};
   // The memory of the staging buffers: a tile, or a view of a tile, whose contents are lost. If no memory is
-  // given, a store has buffers of its own. Several stores by the same warpgroups may use the same memory, one
-  // after the other. Before the store, all of the role's warpgroups must have finished using the memory's
-  // contents. Before other data is written to the memory, the store must have finished, so call
-  // wait_stores(0, StoreWait::read). If the memory is too small, an Error states how many bytes are needed.
+  // given, the store allocates its own buffers. Several stores by the same warpgroups may use the same
+  // memory, one after the other. Before the store, all of the role's warpgroups must have finished using the
+  // memory's contents. Before other data is written to the memory, the store must have finished, so call
+  // wait_stores(0, StoreWait::read). If the memory is too small, the store throws an Error that states the
+  // necessary number of bytes.
   std::optional<SharedRegion> staging = {};
 };
 
@@ -86,7 +87,7 @@ struct StoreOptions {
 struct PanelPlace {
   u32 row, col;
   std::optional<u32> batch;
-  bool transposed;  // whether the panel's rows are the output's columns
+  bool transposed;  // true if the panel's rows are the output's columns
 };
 
 // A function on tiles that transforms sums before they are rounded. The function receives one panel at a
@@ -118,11 +119,11 @@ class StoreSource {
 
 // Stores a tile with TMA to the box at row m, column n (of the output) of a row-major tensor. The tile passes
 // through buffers of 64 rows x 128 bytes for each warpgroup of the role, or through `options.staging`.
-// `epilogue`, if there is one, is applied to the tile, and the result is rounded to `type`: f32, f16, bf16,
-// e4m3, e5m2 or, without an epilogue, the tile's own type. All threads of the warpgroup must call this.
-// Elements outside the tensor are dropped. When the call returns, the copies may still be reading the
-// buffers. The next store waits for these copies, and so does the role at its end. Throws Error if no box
-// fits the number of columns.
+// `epilogue`, if it is not empty, is applied to the tile, and the result is rounded to `type`: f32, f16,
+// bf16, e4m3, e5m2 or, without an epilogue, the type of the tile. All threads of the warpgroup must call
+// this. Elements outside the tensor are dropped. When the call returns, the copies may still be reading the
+// buffers. The next store, and the end of the role, wait for these copies. Throws Error if no box fits the
+// number of columns.
 void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
            const StoreOptions& options = {}, Where where = Where::here());
 inline void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n,
@@ -158,7 +159,7 @@ class PanelStore {
   PanelStore(DType type, std::optional<TensorMap> to, TileExtent tile, const StoreOptions& options = {},
              Where where = Where::here());
 
-  // Returns how many of the tile's columns are in a panel. All panels have this width if `options.columns` is
+  // Returns the number of the tile's columns in a panel. All panels have this width if `options.columns` is
   // set.
   int panel_columns() const;
 
@@ -190,20 +191,20 @@ class DeferredStore {
   // take() receives the batch of each tile.
   DeferredStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options = {},
                 Where where = Where::here());
-  // Prepares stores through the buffers of `panels`, which may store other tiles once all steps of this store
-  // are done.
+  // Prepares stores through the buffers of `panels`. Once all steps of this store are done, `panels` may
+  // store other tiles.
   explicit DeferredStore(const PanelStore& panels, Where where = Where::here());
 
   // Returns the number of steps. Between two calls to take(), call each step once, in order; otherwise, a
-  // part of the tile is lost. Before the first take(), steps do nothing. Kernel::finish() throws Error if no
-  // steps follow the last take().
+  // part of the tile is lost. Before the first take(), step() does nothing. Kernel::finish() throws Error if
+  // no steps follow the last take().
   int steps() const;
   void step(int i, Where where = Where::here());
 
-  // Takes a tile that the following steps store to the box at row m, column n.
+  // Rounds a tile into registers, from which the following steps store it to the box at row m, column n.
   void take(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue = nullptr,
             std::optional<u32> batch = {}, Where where = Where::here());
-  // Makes the steps until the next take() do nothing. Call this instead of take(), after all steps. When the
+  // Makes step() do nothing until the next take(). Call this instead of take(), after all steps. When the
   // call returns, TMA has read the buffers of panels that were stored in the meantime.
   void skip(Where where = Where::here());
   // Stores the last tile by running all steps.

@@ -13,7 +13,8 @@ namespace {
 
 using detail::TileContext;
 
-// Makes the first warp of the CTA allocate the columns. The allocation writes their address to shared memory.
+// Makes the first warp of the CTA allocate the columns. The allocation instruction writes their address to
+// shared memory.
 tmem allocate(Kernel& kernel, uint32_t columns) {
   Builder& builder = kernel.builder();
   const uint32_t offset = builder.allocate_shared("tensor memory", 4, 1, 4);

@@ -14,7 +14,7 @@ namespace ptxbuilder {
 class TensorAccumulator {
  public:
   // Allocates columns of tensor memory. Their number is n rounded up to a power of two, but at least 32. All
-  // threads of the CTA synchronize, which makes barriers that were initialised before visible to them. Throws
+  // threads of the CTA synchronize, so barriers that were initialised earlier become visible to them. Throws
   // Error inside a role. Kernel::finish() throws Error if free() was not called.
   TensorAccumulator(Kernel& kernel, int n, Where where = Where::here());
 
@@ -35,11 +35,10 @@ class TensorAccumulator {
   std::shared_ptr<bool> freed_;
 };
 
-// Computes D += A B: issues the tcgen05.mma instructions for whole tiles of f16 or bf16, one for every 16
-// elements along k. The same single thread must make all calls. The products run asynchronously until
-// tcgen05_commit() signals that they are complete. The rows of a view run along m (or n), and its columns
-// along k; the rows of a transposed view run along k. If shapes, types or swizzles do not fit, an Error names
-// them.
+// Computes D += A B by issuing the tcgen05.mma instructions for tiles of f16 or bf16, one for every 16
+// elements along k. One thread must make all calls. The products run asynchronously until tcgen05_commit()
+// signals that they are complete. The rows of a view run along m (or n), and its columns along k; the rows of
+// a transposed view run along k. If shapes, types or swizzles do not fit, throws an Error that names them.
 void mma(TensorAccumulator& d, const TileView& a, const TileView& b, Where where = Where::here());
 
 // Arrives once at a barrier of this CTA when all products that the calling thread has issued are complete.

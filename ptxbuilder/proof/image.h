@@ -1,5 +1,5 @@
-// Provides the basis of proofs: the elements in shared memory by address, and the addresses at which the TMA
-// unit stores elements.
+// Provides the basis of proofs: a map from addresses in shared memory to elements, and the addresses at which
+// the TMA unit stores elements.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ inline Element element_of(const CopyRecord& copy, const TmaBoxes::Box<int64_t>& 
 inline uint32_t where_tma_puts(const TensorMapRecipe& recipe, uint32_t start, uint32_t element) {
   const auto size = static_cast<uint32_t>(size_of(recipe.dtype));
   const uint32_t byte = start + element * size, line = byte / 128;
-  constexpr std::array<uint32_t, 4> taking_part = {1, 2, 4, 8};  // lines in a period of the swizzle
+  constexpr std::array<uint32_t, 4> taking_part = {1, 2, 4, 8};  // number of lines in a period of the swizzle
   const uint32_t lines = taking_part[static_cast<size_t>(recipe.swizzle)];
   return (byte / 16 ^ line % lines) * 16 + byte % 16;
 }
@@ -89,9 +89,9 @@ struct Tried {
 // each thread's address of an access of `bytes` bytes.
 int bank_ways(std::span<const int> addresses, int64_t start, int bytes, int matrices);
 
-// The following functions check parts of a proof, and are in several files. try_copy() checks one TMA copy,
-// for every position at which its view may begin, in all stages. A copy that `reads` must find the expected
-// elements in the images; other copies fill the images.
+// The following functions check parts of a proof, and are implemented in several files. try_copy() checks one
+// TMA copy, for every position at which its view may begin, in all stages. If `reads` is true, the copy must
+// find the expected elements in the images; otherwise, it fills the images.
 Tried try_copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image>& images, bool reads);
 std::string text_of(const CopyRecord& copy, const TileRecord& tile);
 // Checks operand 'A' or 'B' of a product. If copies have loaded A into registers, A is one matrix. If A was

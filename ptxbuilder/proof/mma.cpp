@@ -185,7 +185,7 @@ Tried try_computed_a(const MmaRecord& mma) {
 Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma) {
   Tried tried;
   const int size = size_of(mma.a_type);
-  std::optional<Element> corner;  // first element of the view that all registers must belong to
+  std::optional<Element> corner;  // first element of the view to which all registers must belong
   for (size_t i = 0; i < mma.a_words.size(); ++i) {
     const LoadedWord& word = mma.a_words[i];
     const ThreadCopyRecord& copy = kernel.thread_copies[static_cast<size_t>(word.copy)];
@@ -209,18 +209,18 @@ Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma) {
 
 namespace {
 
-// The position of the metadata of a group, which selects the group's stored elements: a word of a block, and
-// a half byte of the word.
+// The position of a group's metadata, given by a word of a block and a half byte of the word. The metadata
+// selects the group's stored elements.
 struct GroupPlace {
   int word, half_byte;
   bool operator==(const GroupPlace&) const = default;
 };
 
 // Returns the position of the metadata that an instruction with this selector reads for a row, 0 to 63, and a
-// group (PTX ISA, wgmma.mma_async.sp, "Sparse matrix storage"). `word` is the number of the thread that holds
-// it. For 16-bit types, there are 8 groups. Two of every four threads hold them, each for a row and for the
-// row 8 further down. For 8-bit types, there are 16 groups, and each of four threads holds 8 groups of one of
-// these rows.
+// group (PTX ISA, wgmma.mma_async.sp, "Sparse matrix storage"). In the result, `word` is the number of the
+// thread that holds the metadata. For 16-bit types, there are 8 groups. Two of every four threads hold them,
+// each for a row and for the row 8 further down. For 8-bit types, there are 16 groups, and each of four
+// threads holds 8 groups of one of these rows.
 GroupPlace looked_at(int size, int row, int group, int selector) {
   const int quad = 32 * (row / 16) + 4 * (row % 8), lower = row % 16 / 8;
   return size == 2 ? GroupPlace{quad + 2 * selector + group / 4, 4 * lower + group % 4}
@@ -242,7 +242,7 @@ Tried try_metadata(const KernelRecord& kernel, const MmaRecord& mma) {
   Tried tried;
   const int size = size_of(mma.a_type), steps = static_cast<int>(mma.b.along_k.size());
   const int groups = mma.k / kGroup, of_step = groups / steps;
-  std::optional<Element> corner;  // first element of the view that all words must belong to
+  std::optional<Element> corner;  // first element of the view to which all words must belong
   for (int row = 0; row < mma.m; ++row)
     for (int group = 0; group < groups; ++group) {
       const int block = row / kBlock, step = group / of_step;
@@ -253,8 +253,7 @@ Tried try_metadata(const KernelRecord& kernel, const MmaRecord& mma) {
       const Element held =
           kernel.thread_copies[static_cast<size_t>(record.word.copy)].held(read.word, record.word.word);
       const Element first{held.row - wanted.row, held.col - wanted.col};
-      if (!corner)
-        corner = Element{first.row, first.col / kBlockWords * kBlockWords};  // the start of its block
+      if (!corner) corner = Element{first.row, first.col / kBlockWords * kBlockWords};  // start of the block
       if (*corner == first && read.half_byte == right.half_byte) {
         ++tried.elements;
         continue;

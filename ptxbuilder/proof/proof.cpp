@@ -41,8 +41,8 @@ class Prover {
     auto copies = [&](bool stores) {
       for (const CopyRecord& copy : record_.copies)
         if (copy.view.tile == number && copy.is_store == stores && proof_) {
-          Images apart(static_cast<size_t>(tile.stages), Image(tile));  // separate images for copies from
-                                                                        // tiles with unknown contents
+          // Copies from tiles whose contents are unknown use separate images.
+          Images apart(static_cast<size_t>(tile.stages), Image(tile));
           take(try_copy(copy, tile, stores && !written ? apart : images, stores && written),
                text_of(copy, tile), copy.where);
           written |= !stores;
@@ -148,8 +148,8 @@ class Prover {
     add({std::move(text), tried.elements, where, tried.bank_ways});
   }
 
-  // Adds a statement. Statements of several lines, or of an unrolled loop, are reported as one if their texts
-  // are equal.
+  // Adds a statement. Statements that belong to several lines, or to an unrolled loop, are reported as one
+  // statement if their descriptions are equal.
   void add(Proof::Link link) {
     for (Proof::Link& known : proof_.links)
       if (known.text == link.text) {

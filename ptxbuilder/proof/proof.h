@@ -1,5 +1,5 @@
-// Proves, element by element, that instructions read the elements from shared memory that copies have written
-// there.
+// Proves for each element that instructions read the right element from shared memory, given the copies that
+// have written the memory.
 #pragma once
 
 #include "ptxbuilder/plan/record.h"
@@ -30,15 +30,14 @@ struct Proof {
     std::string text;
     uint64_t elements = 0;
     Where where = {};
-    // The bank conflicts of reads and writes by threads: the greatest number of rows or words in one bank
-    // that an instruction accesses at the same time. 1 means no conflict. 0 means that threads do not access
-    // shared memory.
+    // The bank conflicts of reads and writes by threads, given as the greatest number of rows or words in one
+    // bank that an instruction accesses at the same time. 1 means no conflict. 0 means that threads do not
+    // access shared memory.
     int bank_ways = 0;
   };
   std::vector<Link> links;
   std::vector<std::string> unproved;             // reads of tiles that no copy in the record fills
-  std::optional<Counterexample> counterexample;  // the first counterexample; nothing after it has been
-                                                 // checked
+  std::optional<Counterexample> counterexample;  // the parts after it have not been checked
 
   explicit operator bool() const { return !counterexample; }
   uint64_t elements() const;
@@ -51,9 +50,9 @@ struct Proof {
 // behaviour of the hardware according to the manual. The TMA unit writes boxes and XORs address bits (PTX
 // ISA, "Tensor Swizzling Modes"). wgmma walks core matrices with a descriptor's offsets (PTX ISA,
 // "Asynchronous Warpgroup Level Matrix Shared Memory Layout"). ldmatrix, stmatrix and wgmma distribute
-// fragments over registers. If the start of a view is known only on the device, every possible start is
-// checked. Copies from and to addresses without a tile are not followed. Stages are not distinguished, since
-// barriers order them, and the emulator checks the barriers.
+// fragments over registers. If the start of a view is a device value, every possible start is checked. Copies
+// from and to addresses without a tile are not followed. The proof does not distinguish the stages of a ring
+// over time. Barriers order the accesses to stages, and the emulator checks the barriers.
 Proof prove(const KernelRecord& record);
 
 }  // namespace ptxbuilder

@@ -14,7 +14,8 @@ Element accumulator(int thread, int i) {
   return {16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2};
 }
 
-// Returns the position of pair i, which consists of accumulators 2i and 2i + 1. They are neighbours in a row.
+// Returns the position of pair i, which consists of accumulators 2i and 2i + 1. The two accumulators are
+// neighbours in a row.
 Element pair(int thread, int i) {
   const Element first = accumulator(thread, 2 * i);
   return {first.row, first.col / 2};

@@ -9,7 +9,7 @@ namespace {
 
 using Kind = ThreadCopyRecord::Kind;
 
-constexpr int kMatrixRows = 8, kMatrixRowBytes = 16;  // rows of an 8x8 matrix, and bytes in a row
+constexpr int kMatrixRows = 8, kMatrixRowBytes = 16;  // rows of an 8x8 matrix, and bytes of a row
 
 }  // namespace
 
@@ -94,8 +94,8 @@ Element held_by(const KernelRecord& kernel, const RegisterOperand& o, int warp, 
                                                                    word.word * per_word + v % per_word);
 }
 
-// Returns the first element of the warp's part, as it follows from each register. If registers disagree,
-// returns nothing, and records a counterexample.
+// Derives the first element of the warp's part from each register, and returns it. If the results differ,
+// records a counterexample and returns nothing.
 std::optional<Element> corner_of(const KernelRecord& kernel, const WarpMmaRecord& mma,
                                  const RegisterOperand& o, int warp, Tried& tried) {
   std::optional<Element> corner;

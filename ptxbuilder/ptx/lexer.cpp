@@ -85,8 +85,8 @@ class Lexer {
     }
   }
 
-  // Skips a number (PTX ISA, "Constants"): an integer with an optional U, a hexadecimal float with 0f or 0d,
-  // or a decimal float.
+  // Skips a number (PTX ISA, "Constants"), which is an integer with an optional U, a hexadecimal float with
+  // 0f or 0d, or a decimal float.
   void skip_number() {
     if (peek() == '0' && (peek(1) == 'x' || peek(1) == 'X' || peek(1) == 'f' || peek(1) == 'F' ||
                           ((peek(1) == 'd' || peek(1) == 'D') && is_hex(peek(2))))) {

@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::ptx_text {
 
-// Lines and columns count from 1. Columns count bytes, and a tab counts as one column.
+// Lines and columns are counted from 1. A column is one byte, so a tab counts as one column.
 struct Position {
   uint32_t line = 0, column = 0;
 };

@@ -12,8 +12,8 @@ namespace {
 
 using Kind = Token::Kind;
 
-// The limit on the nesting of braces and parentheses, and on the height of an expression's tree. Both are
-// below ten in real files. Code that walks the tree recurses to the same depth.
+// The limit on the nesting of braces and parentheses, and on the height of an expression's tree. In real
+// files, both depths are below ten. Code that walks the tree recurses to the same depth.
 constexpr int max_depth = 200;
 
 constexpr std::array<std::string_view, 9> declaring = {
@@ -197,7 +197,8 @@ class Parser {
     return d;
   }
 
-  // Parses .loc (PTX ISA): file line column [, function_name label [+ offset], inlined_at file line column].
+  // Parses .loc (PTX ISA), which has the form: file line column [, function_name label [+ offset], inlined_at
+  // file line column].
   void location(std::vector<std::string>& tokens) {
     for (int i = 0; i < 3; ++i) tokens.push_back(take(Kind::number, "a number of .loc"));
     while (now().is(",")) {
@@ -357,7 +358,7 @@ class Parser {
 
   Operand operand() { return ternary(); }
 
-  // Returns the height of a tree whose parts have at most the height `parts`. Throws Error if the tree is too
+  // Returns the height of a tree whose highest part has the height `parts`. Throws Error if the tree is too
   // high. A chain like a+b+c+... also becomes a tree, even without parentheses.
   int above(int parts) const {
     if (parts >= max_depth) fail(fmt::format("the expression is nested more than {} levels deep", max_depth));

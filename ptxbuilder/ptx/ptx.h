@@ -41,18 +41,18 @@ struct Guard {
 
 struct Instruction {
   std::optional<Guard> guard;
-  std::string opcode;  // including modifiers: "mbarrier.try_wait.parity.shared::cta.b64"
+  std::string opcode;  // the opcode with its modifiers, such as "mbarrier.try_wait.parity.shared::cta.b64"
   std::vector<Operand> operands;
 };
 
-// The greatest number of registers in a range. ptxas does not finish within a minute for a range of 2 billion
-// registers.
+// The greatest number of registers in a range. For a range of 2 billion registers, ptxas does not finish
+// within a minute.
 inline constexpr int64_t most_registers = 1 << 24;
 
 // A name in a declaration, such as %r<177>, x[4][] or y = {1, 2}.
 struct Declarator {
   std::string name;
-  std::string count;                 // the count of a register range, as spelled: "177"; otherwise empty
+  std::string count;  // the count of a register range, as spelled, such as "177"; otherwise empty
   std::vector<std::string> extents;  // the extents of an array; "" for an extent that is not stated
   std::optional<Operand> initializer;
   Position at;  // position of the name
@@ -83,14 +83,14 @@ struct Function {
   std::vector<std::string> linkage;  // ".visible", ".extern", ".weak"
   bool entry = false;
   std::vector<std::string> attributes;               // ".attribute" and its tokens
-  bool has_results = false, has_parameters = false;  // whether there are parentheses for them
+  bool has_results = false, has_parameters = false;  // true if there are parentheses for these
   std::vector<Declaration> results, parameters;
   std::string name;
   std::vector<Directive> directives;  // such as .maxntid 128 or .reqnctapercluster 2, 1, 1
   bool has_body = false;
   std::vector<Statement> body;
   std::vector<std::string> closing_comments;  // comments between the last statement and the closing brace
-  bool semicolon = false;                     // whether a semicolon ends the function, as in a prototype
+  bool semicolon = false;                     // true if a semicolon ends the function, as in a prototype
 };
 
 struct Statement {
@@ -122,11 +122,12 @@ struct Module {
 // is not PTX, or is nested more than 200 levels deep.
 Module parse(std::string_view source);
 
-// Returns the operands of an instruction, up to its semicolon. Throws the same errors as parse().
+// Returns the operands of an instruction, up to its semicolon. Throws Error under the same conditions as
+// parse().
 std::vector<Operand> parse_operands(std::string_view source);
 
-// Returns the text of a module. print(parse(x)) equals x except for white space, and except that comments
-// inside a statement are printed before it.
+// Returns a module as text. print(parse(x)) equals x except for white space, and except that comments inside
+// a statement are printed before the statement.
 std::string print(const Module& module);
 std::string print(const Statement& statement);
 std::string print(const Operand& operand);

@@ -32,7 +32,7 @@ ClusterReduction::ClusterReduction(Kernel& kernel, std::optional<ClusterAxis> ax
   AtLine line(where);
   kernel.builder().check_current();
   axis_ = axis_of(kernel, axis);
-  detail::cluster_size(kernel.builder());  // the size must not change after this call
+  detail::cluster_size(kernel.builder());  // the cluster's size must not change after this call
   if (detail::ctas_in_line(axis_) == 1) return;
   written_.emplace(kernel, 1, axis_, "cluster reduction");
   phases_.emplace(*written_);

@@ -15,8 +15,7 @@ namespace ptxbuilder {
 // the values of the threads that have the same number in the other CTAs, and each of these threads gets the
 // result. Values are combined in the order of the CTAs, so all threads get the same bits, and results are
 // reproducible. CTAs do not have to synchronize before or after a call, and another call may follow
-// immediately. If there is only one CTA in line, the result of a thread is its own value, and no code is
-// emitted.
+// immediately. If there is only one CTA in line, each thread's value is its result, and no code is emitted.
 class ClusterReduction {
  public:
   // Call Kernel::cluster() before this constructor, and sync_cluster() or the first role after it. The
@@ -25,7 +24,7 @@ class ClusterReduction {
   explicit ClusterReduction(Kernel& kernel, std::optional<ClusterAxis> axis = std::nullopt,
                             Where where = Where::here());
 
-  // Reduce one value of each thread. All threads of one role or, without roles, of the CTA must make each
+  // Reduce one value from each thread. All threads of one role or, without roles, of the CTA must make each
   // call, and all CTAs in line must make the same number of calls. These functions throw Error if another
   // role has already made a call, because each role needs its own ClusterReduction. They use 8 bytes of
   // shared memory for each thread.

@@ -46,7 +46,7 @@ std::vector<Value> fp8_of_halves(DType to, const std::vector<Value>& words) {
   return join_halves(halves);
 }
 
-// Returns every element as an f32. An integer with too many bits is rounded once.
+// Returns every element as an f32. An integer that f32 cannot represent is rounded once.
 std::vector<f32> as_f32(const TileValues& x) {
   std::vector<f32> values;
   if (is_fp8(*x.dtype)) return as_f32({DType::f16, x.layout, halves_of_fp8(x)});
@@ -124,7 +124,7 @@ std::vector<Value> bf16_of_integers(const TileValues& x) {  // each element is r
 std::vector<Value> converted(DType to, const TileValues& x) {
   DType from = *x.dtype;
   if (to == from) return x.words;
-  if (to == DType::f32 && from == DType::tf32) return x.words;  // tf32 is an unchanged f32
+  if (to == DType::f32 && from == DType::tf32) return x.words;  // a tf32 is already a valid f32
   if (is_tile_integer(from) && is_wide_integer(to)) return as_integers(x);
   if (is_tile_integer(from) && is_int8(to)) return bytes_of(to, as_integers(x), from == DType::u32);
   if (is_tile_integer(from) && to == DType::bf16) return bf16_of_integers(x);

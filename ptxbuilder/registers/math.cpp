@@ -28,8 +28,8 @@ bool is_line(TileExtent part, TileExtent whole) {
 
 // Determines the layout of a result, and converts the operands to this layout. Splats are converted to the
 // layout of other tiles, and tiles with one value per row or column to the layout of tiles with all elements.
-// An operator has no source line, so the current line, while this object exists, is the line of the first
-// operand that has one.
+// An operator has no parameter for the source line. While this object exists, the current line is therefore
+// the line of the first operand that has one.
 class Common {
  public:
   explicit Common(std::initializer_list<const TileOperand*> operands) : line_(line_of(operands)) {

@@ -49,10 +49,11 @@ namespace {
 struct VectorAccess {
   VectorAccess(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes, int vector)
       : vector(vector),
-        // Row and column are exchanged, since a register layout counts elements along rows.
+        // Rows and columns are exchanged, because a register layout counts elements along rows.
         access(memory.with(select(memory.layout(), {1, 0})), element_bytes, layout.thread_value()[0],
                first_elements(layout, vector)) {
-    // An exchange of accesses moves whole registers, and every thread must make all of its accesses.
+    // To exchange accesses, an access must fill complete registers, and every thread must make all of its
+    // accesses.
     if (vector * element_bytes >= kWordBytes && replicated_bits(layout) == 0)
       access = with_fewest_conflicts(access, vector * element_bytes);
   }
@@ -164,7 +165,7 @@ class GlobalAddresses {
   Places places_;
   std::optional<Additive> rows_, cols_, sum_;
   gmem of_thread_;
-  std::map<int, gmem> lines_;  // addresses of rows, by the row that the value adds
+  std::map<int, gmem> lines_;  // addresses of rows, indexed by the row that the value adds
   bool bounded_rows_ = false, bounded_cols_ = false;
 };
 
@@ -173,8 +174,8 @@ class Registers32 {
  public:
   explicit Registers32(DType dtype) : per_(per_word(dtype)), bits_(8 * size_of(dtype)) {}
 
-  // Appends the result of an access of `elements` elements. `brought` contains whole registers, or one
-  // register in which only the low bits are not 0.
+  // Appends the result of an access of `elements` elements. `brought` contains complete registers, or one
+  // register whose upper bits are 0.
   void append(const std::vector<u32>& brought, int elements) {
     if (elements >= per_) {
       words_.insert(words_.end(), brought.begin(), brought.end());
@@ -230,8 +231,8 @@ void store_at(Addresses addresses, int vector, const TileValues& x) {
 
 // Returns a copy that moves a view to or from registers with a matrix instruction, and replaces a larger
 // number of accesses of 2, 4 or 8 bytes. Returns nullopt if no matrix instruction fits. The instruction does
-// not cause more bank conflicts, since in the accesses that it replaces, four neighbouring lanes access each
-// row of a matrix.
+// not cause more bank conflicts: in the accesses that it replaces, four neighbouring lanes access each row of
+// a matrix.
 std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vector,
                                      const RegisterLayout& layout) {
   const int bytes = size_of(view.tile().dtype());
@@ -301,7 +302,7 @@ int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int 
   const int line = by_columns ? layout.rows() : layout.cols();
   const auto pitch = by_columns ? tile.col_stride.known() : tile.row_stride.known();
   int step = (line + kAccessBytes - 1) / kAccessBytes * kAccessBytes;
-  // For a large pitch, only its alignment matters.
+  // Only the alignment of the pitch is needed, so a large pitch is reduced.
   if (pitch) step += static_cast<int>(*pitch & (kAccessBytes - 1));
   if (pitch == line && !addresses.bounded()) step = line;
   const Layout elements = by_columns ? make_layout({layout.rows(), layout.cols()}, {1, step})
@@ -309,8 +310,8 @@ int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int 
   return std::min(tile.vector, widest_vector(layout, {byte_swizzle(Swizzle::none), 0, elements}, bytes));
 }
 
-// Returns how many of a tile's rows (or columns) are in the tensor, or nullopt if only the device knows this
-// number.
+// Returns the number of a tile's rows (or columns) that are in the tensor, or nullopt if this number is known
+// only on the device.
 std::optional<int64_t> known_extent(const std::optional<s32>& left, int extent) {
   if (!left) return extent;
   const auto known = Builder::current().constant(*left);
@@ -334,7 +335,7 @@ void check_apart(const GlobalTile& to, const RegisterLayout& layout) {
                     *rows, *cols, *down, *across));
 }
 
-// Returns the text of an access, such as "@{inside:pred} ld.global.v4.b32 {d:+b32x4}, [{a:gmem}];".
+// Returns the syntax of an access, such as "@{inside:pred} ld.global.v4.b32 {d:+b32x4}, [{a:gmem}];".
 std::string access_text(std::string_view operation, int bytes, std::string_view operands) {
   constexpr std::string_view widths[] = {".u8", ".b16", ".b32", ".v2.b32", ".v4.b32"};
   return fmt::format("@{{inside:pred}} {}{} {}", operation, widths[std::countr_zero(unsigned(bytes))],
@@ -342,7 +343,8 @@ std::string access_text(std::string_view operation, int bytes, std::string_view 
 }
 
 // Loads elements with a single instruction, guarded by a predicate. If the instruction is skipped, the
-// registers retain `fill`. A predicate that the host knows is not in a register, and needs no guard.
+// registers retain `fill`. A predicate that is known on the host is not in a register, so no guard is emitted
+// for it.
 std::vector<u32> load_where(pred inside, gmem address, int bytes, u32 fill) {
   const size_t count = static_cast<size_t>(std::max(1, bytes / 4));
   if (auto known = Builder::current().constant(inside)) {

@@ -16,8 +16,8 @@ struct PeerCta {
 
 namespace detail {
 
-// Returns the greatest number of consecutive values that one access of at most 16 bytes can move: in all
-// threads, the values are adjacent and aligned in memory.
+// Returns the greatest number of consecutive values that one access of at most 16 bytes can move, because the
+// values are adjacent and aligned in memory in all threads.
 int widest_vector(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes);
 
 // Load and store a tile at `start`, which must be aligned to the period of the swizzle. `memory` maps (row,
@@ -36,7 +36,7 @@ void store_peer(const TileView& to, const TileValues& x, const PeerCta& peer, st
 TileValues load_global(const GlobalTile& from, DType dtype, const RegisterLayout& layout,
                        std::optional<Value> fill);
 void store_global(const GlobalTile& to, const TileValues& x);
-// Returns a matrix of rows that are `pitch` elements apart as a GlobalTile.
+// Returns a GlobalTile for a matrix whose rows are `pitch` elements apart.
 GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& layout);
 
 }  // namespace detail
@@ -45,10 +45,10 @@ GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& lay
 // register tile. If no layout is given, load() uses `strided` with the widest vectors. For a transposed view
 // of 16-bit elements with a multiple of 64 rows and a multiple of 8 columns, it uses wgmma_layout instead. On
 // sm_90 and later, ldmatrix and stmatrix replace vectors of less than 16 bytes if the layout distributes
-// elements over threads the way these instructions do. If vectors would cause bank conflicts, some threads
-// make their accesses in a different order, provided that this reduces conflicts. The bytes must have arrived
-// before load() is called. Wait on their barrier first or, if threads wrote the bytes, call sync_threads().
-// If several threads hold the same element, one of these threads stores it.
+// elements over threads in the same way as these instructions. If vectors would cause bank conflicts, some
+// threads make their accesses in a different order, provided that this reduces conflicts. The bytes must have
+// arrived before load() is called. Wait on their barrier first or, if threads wrote the bytes, call
+// sync_threads(). If several threads hold the same element, one of these threads stores it.
 template <TileElement T>
 RegisterTile<T> load(const TileView& from, const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);
@@ -69,7 +69,7 @@ void store(const TileView& to, const X& x, Where where = Where::here()) {
 // mbarrier at the same offset as `barrier` counts the bytes. All threads of the warpgroup must call this.
 // Throws Error unless accesses have at least 4 bytes and the kernel has clusters of several CTAs. The other
 // CTA must make its barrier expect the bytes of the view, as in mbarrier_arrive_expect_tx(bar[0], bytes), and
-// must wait for the barrier before it reads the view. When this CTA stores, the other CTA must have begun,
+// must wait for the barrier before it reads the view. When this CTA stores, the other CTA must have started,
 // and must have finished its own accesses to the view. sync_cluster() ensures this for the first store, and
 // barriers of the cluster ensure it for later stores.
 //   store_async(sIn[0], x, PeerCta{ClusterAxis::x, cluster_ctarank() ^ 1}, bar[0]);
@@ -91,11 +91,11 @@ void store_async(const TileView& to, const X& x, const PeerCta& peer, Where wher
   detail::store_peer(to, detail::values_of(x), peer, std::nullopt);
 }
 
-// Load and store a tile of a tensor in global memory. The register layout determines how many rows and
-// columns are copied, beginning at the tile's corner. Elements outside the tensor are not accessed. In a
+// Load and store a tile of a tensor in global memory. The register layout determines the number of rows and
+// columns that are copied, beginning at the tile's corner. Elements outside the tensor are not accessed. In a
 // load, they get the value `fill`, which is 0 by default. Reductions include these elements, so for a
-// maximum, for example, pass the least value of the type. store() throws Error if the known strides show that
-// several elements share an address.
+// maximum, for example, pass the lowest value of the type. store() throws Error if the known strides show
+// that several elements share an address.
 //   load(x.tile(row, col), layout)
 template <TileElement T>
 RegisterTile<T> load(const TensorTile<T>& from, const RegisterLayout& layout, Where where = Where::here()) {
@@ -115,8 +115,8 @@ void store(const TensorTile<ElementOf<X>>& to, const X& x, Where where = Where::
 }
 
 // Load and store a row-major matrix in global memory. The rows are `pitch` elements apart or, without a
-// pitch, contiguous. The pointer must be a multiple of 16 bytes. If only the device knows the pitch, the
-// pitch must be a multiple of 16 bytes too.
+// pitch, contiguous. The pointer must be a multiple of 16 bytes. If the pitch is a device value, it must also
+// be a multiple of 16 bytes.
 template <TileElement T>
 RegisterTile<T> load(gptr<T> from, const RegisterLayout& layout, u32 pitch, Where where = Where::here()) {
   AtLine line(where);

@@ -1,5 +1,6 @@
 // Defines partial reductions along rows or columns. Each thread that shares a row or column holds a partial
-// result, until a single exchange at the end. Use partial reductions for sums that a loop carries:
+// result, and the threads exchange these results only once, at the end. Use partial reductions for sums that
+// a loop carries:
 //
 //   Var<Partial<f32, Reduction::add>> sums(partial_rows<Reduction::add>(p));  // no shuffle
 //   for_(...) { ... sums *= shrink; sums += partial_rows<Reduction::add>(p); }
@@ -90,7 +91,7 @@ class Partial {
   detail::PartialValues values_;
 };
 
-// Reduce only the elements that a thread holds itself, to one value for each of the thread's rows (or
+// Reduce only the elements that the calling thread holds, to one value for each of the thread's rows (or
 // columns).
 template <Reduction operation, TileLike X>
 requires PartialElement<ElementOf<X>> Partial<ElementOf<X>, operation> partial_rows(

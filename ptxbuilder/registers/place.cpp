@@ -48,7 +48,7 @@ void once_for_each_element(const RegisterLayout& layout, const std::function<voi
 smem scratch(int bytes) {
   Builder& builder = Builder::current();
   TileContext& context = TileContext::of(builder);
-  thread_in_warpgroup();  // throws Error unless there is a whole warpgroup
+  thread_in_warpgroup();  // throws Error unless a complete warpgroup runs this code
   bytes = (bytes + 15) / 16 * 16;
   auto [entry, is_new] = context.scratch.try_emplace(context.role);
   if (is_new || entry->second.bytes < bytes)

@@ -12,9 +12,9 @@ void print_tile(const MessageText& text, char type, const RegisterLayout& layout
 }
 
 // Sends a tile to the host, which prints the tile's rows and columns under the title `text`. Emits nothing
-// unless a ChecksScope was open when the kernel was begun (ptxbuilder/tile/check.h). Each message in the
-// scope's buffer holds six elements. Throws Error for more than 2^15 rows or 2^16 columns. Elements of 8 bits
-// must be converted first, for example with astype<f32>(x).
+// unless a ChecksScope was open when the kernel was constructed (ptxbuilder/tile/check.h). Each message in
+// the scope's buffer holds six elements. Throws Error for more than 2^15 rows or 2^16 columns. Elements of 8
+// bits must be converted first, for example with astype<f32>(x).
 template <TileLike X>
 requires NumberElement<ElementOf<X>> || std::same_as<ElementOf<X>, pred>
 void print(detail::MessageText text, const X& tile) {

@@ -50,7 +50,7 @@ class Own {
   }
 
  private:
-  // Reduces the elements of one row or column in the form of a tree, to keep dependence chains short and
+  // Reduces the elements of one row or column as a balanced tree, to keep dependence chains short and
   // rounding errors small.
   Value of(int kept) const {
     const Class cls = word_class(x_.dtype);
@@ -74,8 +74,8 @@ class Own {
   int shared_bits_ = 0;
 };
 
-// Exchanges values between the warps whose numbers differ in the bits of `warps`, which has two bits. Each
-// warp writes its values, in a reduced layout, to shared memory, and reads the values of the other warps. If
+// Exchanges values between the warps whose numbers differ in the bits of the two-bit mask `warps`. Each warp
+// writes its values, in a reduced layout, to shared memory, and reads the values of the other warps. If
 // several lanes hold the same values, the values are written once.
 void exchange_between_warps(Reduction operation, TileValues& x, int warps) {
   const Class cls = word_class(x.dtype);

@@ -20,7 +20,7 @@
 
 namespace ptxbuilder {
 
-// The element types of a tile; pred is the type of comparisons.
+// The element types of a tile. Comparisons yield tiles of pred.
 template <class T>
 concept TileElement = std::same_as<T, f32> || std::same_as<T, f16> || std::same_as<T, bf16> ||
     std::same_as<T, tf32> || std::same_as<T, e4m3> || std::same_as<T, e5m2> || std::same_as<T, s8> ||
@@ -51,7 +51,7 @@ template <class X, class T>
 concept ScalarSource = std::convertible_to<X, T> &&
     (std::same_as<std::remove_cvref_t<X>, Var<T>> || std::same_as<std::remove_cvref_t<X>, Element<T>>);
 
-// A tile or a scalar, and the caller's source line, since an operator cannot take the line as a parameter.
+// A tile or a scalar, and the caller's source line, because an operator cannot take the line as a parameter.
 template <class T>
 struct TileArgument : detail::TileOperand {
   TileArgument(const RegisterTile<T>& tile, Where where = Where::here())  // NOLINT
@@ -87,7 +87,7 @@ struct ScalarArgument : TileArgument<T> {
                                       const RegisterTile& b) requires Element<T> {                           \
     return arithmetic(detail::Arithmetic::operation, a, b.operand());                                        \
   }
-// Both parameters have the same type, since otherwise the comparisons that C++20 rewrites (b == a for a == b)
+// Both parameters have the same type. Otherwise, the comparisons that C++20 rewrites (b == a for a == b)
 // would be ambiguous.
 #define PTXBUILDER_TILE_COMPARISON(symbol, comparison)                                                  \
   friend RegisterTile<pred> operator symbol(const TileArgument<T>& a,                                   \
@@ -105,7 +105,7 @@ class RegisterTile {
   explicit RegisterTile(detail::TileValues values) : values_(std::move(values)) {}
   RegisterTile(const RegisterTile&) = default;
   RegisterTile& operator=(const RegisterTile&) = default;
-  // Copies the other tile, and leaves it valid, as for any value.
+  // Copies the other tile. As with any Value, the other tile stays valid.
   RegisterTile(RegisterTile&& other) : region_(std::move(other.region_)), values_(other.values_) {}
   // Makes a tile in which every element is `value`, which must be equal in all threads. For values that
   // differ between threads, use of().
@@ -149,8 +149,9 @@ class RegisterTile {
     return T(detail::tile_element(values_, i).handle());
   }
 
-  // Returns a part of a tile. The tile must be in wgmma_layout, and so is the part. The part's first row and
-  // number of rows must be multiples of 64, and its first column and number of columns multiples of 8.
+  // Returns a part of a tile. The tile must be in wgmma_layout, and the result is in wgmma_layout too. The
+  // part's first row and number of rows must be multiples of 64, and its first column and number of columns
+  // multiples of 8.
   RegisterTile part(const TilePart& part, Where where = Where::here()) const {
     AtLine line(where);
     return RegisterTile(detail::tile_part(values_, part));
@@ -298,8 +299,8 @@ RegisterTile<To> astype(const X& x, Where where = Where::here()) requires(!std::
 
 // Reduce each row (column) to one value, in the layout's reduced_rows() (reduced_cols()). Elements are
 // reduced in registers first, then with shuffles between the lanes that share a row, and then, if several
-// warps share a row, through shared memory. All threads that share a row get the row's value. f16 and bf16
-// are reduced in f32.
+// warps share a row, through shared memory. All threads that share a row get the value of the row. f16 and
+// bf16 are reduced in f32.
 template <TileLike X>
 requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> reduce_rows(Reduction operation, const X& x,
                                                                             Where where = Where::here()) {
@@ -312,7 +313,7 @@ requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> reduce_cols(Redu
   AtLine line(where);
   return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, detail::values_of(x), false));
 }
-// Reduces a whole tile to one value, which every thread receives.
+// Reduces all elements of a tile to one value, which every thread receives.
 template <TileLike X>
 requires NumberElement<ElementOf<X>> ElementOf<X> reduce_all(Reduction operation, const X& x,
                                                              Where where = Where::here()) {
@@ -331,11 +332,12 @@ RegisterTile<ElementOf<X>> broadcast(const X& x, const RegisterLayout& layout, W
 
 // Returns the same elements in another layout. A cast between equal layouts needs no instructions. If each
 // warp holds the elements that its lanes need, the lanes exchange registers with shuffles, selections and
-// byte permutations, without shared memory or a barrier. If this would take more instructions than a path
-// through shared memory, or if elements move between warps, the elements pass through shared memory. The
+// byte permutations, without shared memory or a barrier. If the exchange would need more instructions than a
+// path through shared memory, or if elements move between warps, the elements pass through shared memory. The
 // comparison counts the following instructions for that path: stores and loads, with two instructions for
 // each access of less than 4 bytes; two barriers; and 8 instructions for addresses. All 128 threads must make
-// this call. If the extents differ, or if different values would become a splat, an Error names both layouts.
+// this call. If the extents differ, or if different values would become a splat, throws an Error that names
+// both layouts.
 template <TileLike X>
 RegisterTile<ElementOf<X>> layout_cast(
     const X& x, const RegisterLayout& layout,

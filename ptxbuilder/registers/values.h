@@ -31,9 +31,9 @@ struct TileOperand {
 
 inline TileOperand operand_of(const TileValues& x) { return {x.layout, x.words, {}}; }
 
-// A partial reduction: one value for each row or column, in the layout of the completed reduction. A thread
-// holds the result of only its own elements. Threads whose numbers differ only in `shared_bits` share a row
-// or column. Elements have 32 bits.
+// A partial reduction: one value for each row or column, in the layout of the completed reduction. Each
+// thread holds the result for its own elements only. Threads whose numbers differ only in `shared_bits` share
+// a row or column. Elements have 32 bits.
 struct PartialValues {
   TileValues own;
   int shared_bits;

@@ -141,7 +141,7 @@ ClusterBarriers::ClusterBarriers(Kernel& kernel, int count, ClusterAxes axes, co
       arrivals_(arrivals) {
   AtLine line(where);
   if (axes.empty()) throw Error("cluster barriers: no axis was given; give x, y, z or some of them");
-  detail::cluster_size(kernel.builder());  // the size must not change after this call
+  detail::cluster_size(kernel.builder());  // the cluster's size must not change after this call
   const int in_line = ctas_in_line_;
   if (in_line > 1) TileContext::of(kernel.builder()).meet_at_end = true;
 

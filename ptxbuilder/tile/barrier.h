@@ -16,7 +16,7 @@ class Barriers {
   Barriers(Kernel& kernel, const std::vector<int>& arrivals,
            const std::vector<std::string>& names = {"barrier"}, Where where = Where::here());
 
-  // Returns the address of barrier `index`. The host or the device knows the index.
+  // Returns the address of barrier `index`. The index may be a constant on the host or a value on the device.
   smem operator[](u32 index) const;
   int size() const { return count_; }
   // Returns whether threads of other CTAs arrive at the barriers.
@@ -40,12 +40,12 @@ void barrier_wait(smem barrier, u32 parity, Where where = Where::here());
 void barrier_wait_cluster(smem barrier, u32 parity, Where where = Where::here());
 
 // Determines whether the first wait on a barrier waits for phase 0 or passes at once. A producer's first wait
-// for a stage must pass, since every stage is empty at the start.
+// for a stage must pass, because every stage is empty at the start.
 enum class FirstWait : uint8_t { waits, passes };
 
 // Tracks, for up to 32 barriers, the phase for which this thread waits next. One register holds the parities,
-// one bit for each barrier. Every thread has its own Phases. A thread must wait for every phase, since a
-// phase has the same parity as the second phase after it.
+// one bit for each barrier. Every thread has its own Phases. A thread must wait for every phase, because a
+// parity does not distinguish a phase from the second phase after it.
 class Phases {
  public:
   explicit Phases(const Barriers& barriers, FirstWait first = FirstWait::waits, Where where = Where::here());
@@ -53,7 +53,7 @@ class Phases {
   // Waits until the next phase of barrier `index` has completed, and advances to the phase after it.
   void wait(u32 index, Where where = Where::here());
   // Advances to the following phase without waiting. Use this if another thread has observed that the phase
-  // has completed, and this thread has since met that thread at a barrier such as sync_threads().
+  // has completed, and both threads have since synchronized at a barrier such as sync_threads().
   void skip(u32 index, Where where = Where::here());
   // Returns the parity of the phase for which the next wait() waits.
   u32 parity(u32 index, Where where = Where::here()) const;

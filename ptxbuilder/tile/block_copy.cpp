@@ -148,8 +148,8 @@ void detail::BlockCopy::by_threads(const GlobalTile& tile, const TileView& view,
         fmt::format("{}: {}: the elements of a row of its GlobalTensor are not contiguous; pass the "
                     "transposed() tensor if the elements of a column are",
                     name_, block_text(spec_)));
-  // Uses the widest accesses that divide a row. Uses all threads, or fewer threads if the number of threads
-  // does not divide the block.
+  // Uses the widest accesses that divide a row, and all threads, or fewer if their number does not divide the
+  // block.
   for (int elements = std::min(tile.vector, kUnit / size); elements > 0; elements /= 2)
     for (int threads = threads_; threads > 0 && cols % elements == 0; threads /= 2) {
       const int pieces = cols / elements;

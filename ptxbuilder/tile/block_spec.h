@@ -12,9 +12,9 @@ namespace ptxbuilder {
 // have 64 x 32 elements, block {i, j} begins at row 64 * i and column 32 * j.
 using BlockIndex = std::vector<u32>;
 // Maps a step to the block that the step needs, in device values. CTAs that share a block by multicast must
-// return the same block. Building the kernel does not detect a map that counts elements instead of blocks. It
-// also does not detect CTAs that return different blocks, if the block depends on more than the CTA's
-// position. The emulator reports tiles outside their tensor and multicasts of parts of different blocks, but
+// return the same block. Building the kernel does not detect a map that counts elements instead of blocks. If
+// the block does not depend only on the CTA's position, it also does not detect CTAs that return different
+// blocks. The emulator reports tiles outside their tensor and multicasts of parts of different blocks, but
 // does not check blocks that threads copy.
 using IndexMap = std::function<BlockIndex(const GridIndex&)>;
 
@@ -40,8 +40,8 @@ struct BlockOptions {
   // The swizzle of the tile in shared memory. The default is the widest swizzle whose span divides a row and
   // whose alignment divides the block.
   std::optional<Swizzle> swizzle = {};
-  // The CTAs of the cluster along these axes need the same block, so the block is loaded once for all of
-  // them.
+  // The axes of the cluster along which CTAs need the same block. The block is loaded once for all of these
+  // CTAs.
   ClusterAxes multicast = {};
   // The number of steps by which the release of a stage is delayed, because products in flight may still read
   // the stage. With a delay of 1, for example, the body of each step ends with wgmma_wait(1). Inputs with

@@ -66,7 +66,7 @@ void record_bulk(bool is_store, const TileView& view, const MulticastGroups& gro
 }
 
 // Calls `copy` for each row of a view with the row's address in shared memory, its number, and its address in
-// the matrix. Rows are processed in groups: all row numbers of a group are loaded before the first one is
+// the matrix. Rows are processed in groups: all row numbers of a group are loaded before the first of them is
 // used.
 void each_row(const TileView& view, const detail::RowsByIndex& rows, bool clamps,
               const std::function<void(smem, u32, gmem)>& copy) {

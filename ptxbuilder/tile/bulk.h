@@ -7,10 +7,10 @@ namespace ptxbuilder {
 
 // Copy contiguous elements between the view and global memory, beginning at element `start` (PTX ISA,
 // cp.async.bulk). The view determines the number of elements and the other properties of the copy, as for
-// tma_load in tile/tma.h. CTAs that share a load fetch equal parts of its bytes. The view must be contiguous,
-// without a swizzle, and hold a multiple of 16 bytes, less than 1 MiB. Element `start` must be aligned to 16
-// bytes. Both functions throw Error if the host knows that one of these conditions is violated, or if the
-// types differ.
+// tma_load in tile/tma.h. If CTAs share a load, each CTA fetches an equal part of the bytes. The view must be
+// contiguous and without a swizzle, and its size must be a multiple of 16 bytes and less than 1 MiB. Element
+// `start` must be aligned to 16 bytes. Both functions throw Error if the types differ, or if it is known on
+// the host that one of these conditions is violated.
 template <class T>
 void bulk_load(const LoadView& to, gptr<T> from, u32 start, Where where = Where::here());
 template <class T>

@@ -13,7 +13,7 @@ using detail::MessageText;
 using detail::MessageValue;
 using SiteKind = ReportFormat::Site::Kind;
 
-// The number of messages for which the innermost scope reserves space, or 0 if no scope is open.
+// The number of messages that fit in the space of the innermost scope, or 0 if no scope is open.
 constinit thread_local uint32_t scope_messages = 0;
 
 // Throws Error unless the text has a {} for each value, and no other braces.

@@ -5,7 +5,7 @@
 //   print("stage {} begins at {}", stage, offset);
 //   check_finite(sum);
 //
-// These functions emit code only if a ChecksScope was open when the kernel was begun. Each thread that
+// These functions emit code only if a ChecksScope was open when the kernel was constructed. Each thread that
 // executes the code writes its own message.
 #pragma once
 
@@ -13,20 +13,21 @@
 
 namespace ptxbuilder {
 
-// While a scope exists, kernels that are begun on this thread check and print values. Such a kernel has one
-// more parameter, "report", for which runtime::LoadedKernel passes memory. Messages are stored directly to
-// host memory, so they can also be written in roles with few registers and between wgmma instructions. A
-// failed check does not stop the kernel; the synchronize() that waits for the launch throws the Error.
+// While a scope exists, kernels that are constructed on this thread check and print values. Such a kernel has
+// one more parameter, "report", and runtime::LoadedKernel passes memory for this parameter. Messages are
+// stored directly to host memory, so they can also be written in roles with few registers and between wgmma
+// instructions. A failed check does not stop the kernel. The call to synchronize() that waits for the launch
+// throws the Error.
 class ChecksScope {
  public:
-  // Reserves space for `messages` messages per launch; further messages are only counted. Throws Error unless
-  // `messages` is 1 to 2^20.
+  // Reserves space for `messages` messages per launch; further messages are counted but not stored. Throws
+  // Error unless `messages` is 1 to 2^20.
   explicit ChecksScope(uint32_t messages = 1024, Where where = Where::here());
   ~ChecksScope();
   ChecksScope(const ChecksScope&) = delete;
   ChecksScope& operator=(const ChecksScope&) = delete;
 
-  // Returns the number of messages for which the innermost scope reserves space, or 0 if no scope is open.
+  // Returns the number of messages that fit in the space of the innermost scope, or 0 if no scope is open.
   static uint32_t messages();
 
  private:

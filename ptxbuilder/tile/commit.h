@@ -1,4 +1,5 @@
-// Orders accesses to shared memory that threads write, TMA reads, and threads then write again.
+// Orders the accesses of threads and TMA to shared memory, so that TMA reads what threads have written, and
+// threads overwrite the memory only after TMA has read it.
 #pragma once
 
 #include "ptxbuilder/tile/bulk.h"
@@ -8,26 +9,26 @@ namespace ptxbuilder {
 
 // Makes data that the threads of this warpgroup have written to shared memory visible to TMA and wgmma, which
 // read through the async proxy. Each thread executes a fence (PTX ISA, fence.proxy.async), and then the
-// threads meet at a barrier. All threads of the warpgroup must call this; outside roles, all threads of the
-// CTA.
+// threads meet at a barrier. All threads of the warpgroup or, outside roles, of the CTA must call this.
 void commit_smem(Where where = Where::here());
 
-// Determines when a wait for a store ends. `read`: when TMA has read shared memory, so that threads may write
-// it again. `written`: when the store has written global memory, so that a thread may read it.
+// Determines when a wait for a store ends. With `read`, the wait ends when TMA has read shared memory, so
+// that threads may write it again. With `written`, it ends when the store has written global memory, so that
+// a thread may read it.
 enum class StoreWait : uint8_t { read, written };
 
-// Waits until at most `pending` (0 to 63) store groups are unfinished. Only groups that the storing thread of
-// this warpgroup committed with cp_async_bulk_commit_group count. All threads of the warpgroup must call
-// this, and continue together; outside roles, all threads of the CTA.
+// Waits until at most `pending` (0 to 63) store groups are unfinished. The function counts only groups that
+// this warpgroup's storing thread committed with cp_async_bulk_commit_group. All threads of the warpgroup or,
+// outside roles, of the CTA must call this, and continue together.
 void wait_stores(int pending, StoreWait until = StoreWait::written, Where where = Where::here());
 
 namespace detail {
 
-// Returns true in the one thread of this warpgroup that issues and commits stores and waits for them; outside
-// roles, in one thread of the CTA.
+// Returns true in only one thread of this warpgroup or, outside roles, of the CTA. This thread issues and
+// commits stores, and waits for them.
 pred issues_stores();
-// Makes the role wait at its end until its stores have read shared memory. The contents of shared memory must
-// remain valid until then.
+// Makes the role wait at its end until its stores have read shared memory, because a store may still read the
+// memory until then.
 void end_role_after_stores();
 // Calls commit_smem(), and makes the storing thread issue and commit `stores`. The role waits for these
 // stores at its end.
@@ -38,10 +39,10 @@ void wait_stores_read(int pending);
 }  // namespace detail
 
 // Stores a view of a tile that the threads of this warpgroup have written. Calls commit_smem(); then one
-// thread stores the view to the box at `coordinates`, as tma_store does. All threads of the warpgroup must
-// call this; outside roles, all threads of the CTA. When the call returns, TMA may still be reading the view,
-// so call wait_stores(0, StoreWait::read) before you write to the view again. The role always waits for the
-// store at its end.
+// thread stores the view to the box at `coordinates`, as tma_store does. All threads of the warpgroup or,
+// outside roles, of the CTA must call this. When the call returns, TMA may still be reading the view, so call
+// wait_stores(0, StoreWait::read) before you write to the view again. The role always waits for the store at
+// its end.
 //   store(sOut[0], x);
 //   store_out(D, sOut[0], col, row);
 inline void store_out(detail::MapArgument to, const CopyView& from, const std::vector<u32>& coordinates) {

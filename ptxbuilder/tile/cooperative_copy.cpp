@@ -51,7 +51,7 @@ void tell(const SharedPlace& to, std::string_view operation, bool by_cp_async) {
   if (to.filling) to.filling->filling()->write(*to.filling, operation, by_cp_async);
 }
 
-// Stores which registers the most recently recorded copy has loaded.
+// Remembers the registers that the most recently recorded copy has loaded.
 void remember(const std::vector<u32>& registers) {
   detail::TileContext& context = detail::TileContext::of(Builder::current());
   const int copy = static_cast<int>(context.record.thread_copies.size()) - 1;

@@ -8,10 +8,10 @@
 namespace ptxbuilder {
 
 // Execute all accesses of a copy, or accesses [first, first + count), which load from shared memory at `from`
-// with ldmatrix or vectors. Both functions return the b32 registers that `thread`, 0 to copy.threads() - 1,
-// then holds, low bits first. An access of 1 or 2 bytes fills one register, and the register's upper bits are
-// 0. For ldmatrix, all threads of a warp must make this call. Both functions throw Error if the copy uses
-// cp.async.
+// with ldmatrix or vectors. Both functions return the b32 registers that thread number `thread`, from 0 to
+// copy.threads() - 1, then holds, low bits first. An access of 1 or 2 bytes fills one register, and the
+// register's upper bits are 0. For ldmatrix, all threads of a warp must make this call. Both functions throw
+// Error if the copy uses cp.async.
 std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread,
                       Where where = Where::here());
 std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, int first, int count,
@@ -23,17 +23,16 @@ void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::
            int first, int count, Where where = Where::here());
 
 // Copy a tile of a global tensor, such as x.tile(row, col), to or from registers, with vectors. The columns
-// of the tensor must have stride 1; otherwise an Error is thrown. Elements outside the tensor are loaded as
-// zeros and are not stored. If the tensor's `cols` is given, it must be a multiple of the number of elements
-// of an access.
+// of the tensor must have stride 1; otherwise both functions throw Error. Elements outside the tensor are
+// loaded as zeros and are not stored. If the tensor's `cols` is given, it must be a multiple of the number of
+// elements of an access.
 std::vector<u32> load(const TiledCopy& copy, const GlobalTile& from, u32 thread, Where where = Where::here());
 void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::vector<u32>& registers,
            Where where = Where::here());
 
 // Copies a tile from global to shared memory with cp.async. Elements outside the tensor become zeros. The
 // caller must commit the group, wait for it, and execute fence_proxy_async<Space::shared> before wgmma or TMA
-// reads the tile. For a stage of a pipeline with ThreadProducers, Producer::commit() takes care of these
-// steps.
+// reads the tile. For a stage of a pipeline with ThreadProducers, Producer::commit() does all of this.
 void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& from, u32 thread,
                 Where where = Where::here());
 
@@ -66,8 +65,8 @@ class GatheredRows {
 void load_async(const SharedPlace& to, const GatheredRows& from, u32 col, Where where = Where::here());
 
 namespace detail {
-// Completes `record` for accesses [first, first + count) of a view, and adds it to the kernel's record: sets
-// the view, threads, addresses and elements. `element(thread, access, i)` returns the position in the view of
+// Sets the view, threads, addresses and elements of `record` for accesses [first, first + count) of a view,
+// and adds `record` to the kernel's record. `element(thread, access, i)` returns the position in the view of
 // the i-th element that the thread holds for the access.
 void record_access(ThreadCopyRecord record, const SharedPlace& place, const ThreadAccess& access, int first,
                    int count, const std::function<ElementRecord(int, int, int)>& element);

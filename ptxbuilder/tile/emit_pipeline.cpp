@@ -14,7 +14,7 @@ namespace ptxbuilder {
 namespace detail {
 namespace {
 
-// Throws Error in a branch or a loop inside the body `outer`.
+// Throws Error if the current code is in a branch or a loop inside the body `outer`.
 void check_in_body(uint32_t outer, std::string_view operation, std::string_view rule) {
   if (open_body != outer)
     throw Error(fmt::format("{}: it is called inside the {}; {}", operation,
@@ -36,7 +36,7 @@ u32 thread_of_role() {
   return in_role() ? tid_x() - u32(hopper::warpgroup_threads * first_warpgroup_of_role()) : u32(tid_x());
 }
 
-// The loading side of a pipeline, which fills the stages, in one role or in all threads.
+// The loading side of a pipeline. It fills the stages, either in one role or in all threads.
 class LoadEnd {
  public:
   explicit LoadEnd(const PipelineParts& parts) : parts_(parts) {
@@ -119,7 +119,7 @@ class PipelineOutputs {
       sync_warpgroup();
   }
   // Stores the outputs that all threads have written. First waits until all previous stores except the last
-  // `pending` have read their stages, since the body writes to one of these stages next.
+  // `pending` have read their stages, because the body will next write to one of these stages.
   void leave(bool fixed, const GridIndex& at, int pending) const {
     const auto each = [&](bool by_threads, const std::function<void(size_t)>& send) {
       for (size_t i = 0; i < parts_.outputs.size(); ++i)
@@ -197,7 +197,7 @@ struct StepState {
   void fill(size_t ring, const Stage& stage) {
     for (size_t i : parts.rings[ring].inputs) ins[i] = parts.inputs[i].tile()[stage];
   }
-  // Throws Error if there is an output for which some steps do not call out().
+  // Throws Error if some steps do not call out() for an output.
   void check_outputs() const {
     for (size_t i = 0; i < asked.size(); ++i) {
       if (asked[i].empty())
@@ -225,11 +225,11 @@ struct StepState {
   u32 number, warpgroup;
   uint32_t body;                               // number of the kernel body in which the step runs
   std::vector<std::optional<Stage>> stages;    // indexed by ring
-  std::vector<std::optional<Where>> released;  // by ring: source line of the release
-  std::vector<std::optional<Where>> waited;    // by input: source line of the wait
+  std::vector<std::optional<Where>> released;  // source line of the release, indexed by ring
+  std::vector<std::optional<Where>> waited;    // source line of the wait, indexed by input
   std::vector<std::optional<TileView>> ins;
   std::vector<TileView> outs;
-  std::vector<std::vector<Asked>> asked;  // by output: calls to out()
+  std::vector<std::vector<Asked>> asked;  // calls to out(), indexed by output
   bool manual_wait = false, manual_release = false;
   bool is_over = false;  // set when the pipeline has ended, since a copy of the step may still exist
 };
@@ -320,8 +320,8 @@ class ComputeEnd {
     if (sums.empty()) return;
     if_(steps.value() == 0, [&] {
       AtLine line(parts_.where);
-      // The host assumes that the body's last products may still be in flight here, although the body has not
-      // run.
+      // The library assumes here that the body's last products may still be in flight, although the body has
+      // not run.
       if (std::any_of(sums.begin(), sums.end(), [](const auto& sum) { return sum->group.has_value(); }))
         wgmma_wait_group(0);
       for (const auto& sum : sums) sum->clear();
@@ -364,7 +364,7 @@ void PipelineStep::wait(int number, Where where) {
     throw Error(fmt::format("wait: input {} was already waited for at {}; wait once per step", number,
                             to_string(*waited)));
   waited = Where::here();
-  if (!s.stages[ring]) s.wait(ring);  // otherwise, the input has arrived together with another one
+  if (!s.stages[ring]) s.wait(ring);  // otherwise, the input arrived with another input of the ring
 }
 
 void PipelineStep::release(int number, Where where) {

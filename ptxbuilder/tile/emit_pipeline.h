@@ -26,21 +26,21 @@ class PipelineStep {
   // Returns the number of this warpgroup among the computing warpgroups.
   u32 warpgroup() const;
 
-  // Return input or output block number `number`. Every step writes a whole output block; a fixed output
+  // Return input or output block number `number`. Every step writes a complete output block; a fixed output
   // block retains what previous steps have written. Both functions throw Error for a number that does not
-  // exist. in() also throws Error for an input that has not been waited for, or was handed back. out() also
-  // throws Error if it is called only in a branch whose condition does not select threads. A body that calls
-  // out() but writes the block only in a branch is accepted; the emulator then reports that TMA stores the
-  // same block twice.
+  // exist. in() also throws Error for an input for which the body has not waited, or which it has handed
+  // back. out() also throws Error if it is called only in a branch whose condition does not select threads. A
+  // body that calls out() but writes the block only in a branch is accepted; the emulator then reports that
+  // TMA stores the same block twice.
   const TileView& in(int number, Where where = Where::here()) const;
   const TileView& out(int number, Where where = Where::here()) const;
 
   // wait() waits for an input if manual_wait is set, and release() hands the input back if manual_release is
   // set. Inputs with the same delay_release share their stages: after wait() for one input, the others have
   // arrived too and need no wait(). One release() per step hands back all of these inputs. Every step must
-  // make these calls outside branches and loops; otherwise an Error names the missing or extra call. All
-  // lanes of the warp must have finished their reads before release(), so wait for wgmma, or call
-  // bar_warp_sync after other reads.
+  // make these calls outside branches and loops. Otherwise, the pipeline throws an Error that names the
+  // missing or extra call. All lanes of the warp must have finished their reads before release(), so wait for
+  // wgmma, or call bar_warp_sync after other reads.
   void wait(int number, Where where = Where::here());
   void release(int number, Where where = Where::here());
 
@@ -57,16 +57,18 @@ using PipelineBody = std::function<void(PipelineStep&)>;
 // The options of emit_pipeline().
 struct PipelineOptions {
   int stages = 2;  // number of steps whose blocks may be in shared memory or being loaded at once
-  // If set, the body itself waits for its inputs (manual_wait), or hands its inputs back (manual_release).
+  // If manual_wait is set, the body itself waits for its inputs. If manual_release is set, the body itself
+  // hands its inputs back.
   bool manual_wait = false, manual_release = false;
 };
 
-// Runs `body` for each step of the grid, in all threads of the CTA, which must consist of whole warpgroups.
-// Call this function outside roles. The blocks of the next steps are loaded while the body runs, and outputs
-// that the body has written are stored during the next step. Shared memory, barriers and the bytes that they
-// expect follow from the specs. Each CTA runs all steps of the grid. CTAs differ only through the index maps,
-// which may use any values. A register tile belongs to one warpgroup, so in a CTA with several warpgroups,
-// each warpgroup's body must use addresses to read and write its part of a block.
+// Runs `body` for each step of the grid, in all threads of the CTA, which must consist of complete
+// warpgroups. Call this function outside roles. The blocks of the next steps are loaded while the body runs,
+// and outputs that the body has written are stored during the next step. The specs determine the shared
+// memory, the barriers, and the bytes that the barriers expect. Each CTA runs all steps of the grid. CTAs
+// differ only through the index maps, which may use any values. A register tile belongs to one warpgroup, so
+// in a CTA with several warpgroups, each warpgroup's body must use addresses to read and write its part of a
+// block.
 //
 // Stores of output blocks may still be pending when the pipeline has ended. Before other code of the kernel,
 // another pipeline or another CTA reads the blocks, the thread that stored them must call wait_stores(0,
@@ -77,8 +79,8 @@ struct PipelineOptions {
 //                 {{Y, DType::f32, {64, 64}, [&](auto i) { return BlockIndex{row, i[0]}; }}}, {.stages = 3},
 //                 [&](PipelineStep& s) { store(s.out(0), load<f32>(s.in(0)) * 2); });
 //
-// Throws Error if an axis of the grid has no steps, if a block does not fit, or if two options conflict. The
-// message names the axis, the block or the option.
+// Throws an Error if an axis of the grid has no steps, if a block does not fit, or if two options conflict.
+// The message names the axis, the block or the option.
 void emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in,
                    std::vector<BlockSpec> out, const PipelineOptions& options, const PipelineBody& body,
                    Where where = Where::here());
@@ -96,11 +98,11 @@ T emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in
   return carry;
 }
 
-// Defines the tiles that a CTA processes one after the other. The function calls its argument with the index
-// of each of this CTA's tiles. Every role calls the function once, and the function must yield the same tiles
-// in the same order in all roles. If the host knows that tiles differ, an Error is thrown. The device reports
-// other differences if the kernel contains checks (ChecksScope, --checks). If a difference remains
-// undetected, a tile is computed from another tile's blocks.
+// A function that defines the tiles that a CTA processes one after the other. The function calls its argument
+// with the index of each of this CTA's tiles. Every role calls the function once, and the function must yield
+// the same tiles in the same order in all roles. A difference that is known on the host makes the pipeline
+// throw an Error. Other differences are reported at run time if the kernel contains checks (ChecksScope,
+// --checks). If a difference remains undetected, a tile is computed from another tile's blocks.
 using TileOrder = std::function<void(const std::function<void(const GridIndex&)>&)>;
 
 // The options of emit_pipeline_warp_specialized().
@@ -166,8 +168,8 @@ class PipelineCompute {
 // SpecializedOptions::tiles: stages and their phases continue from tile to tile.
 //
 // A kernel may call this function several times. Each call makes its own roles, and the registers of all
-// roles must fit together (see compute_registers). The kernel must not also call emit_pipeline(), whose code
-// all threads of a CTA run.
+// roles must fit together (see compute_registers). The kernel must not also call emit_pipeline(), because all
+// threads of a CTA run the code of emit_pipeline().
 void emit_pipeline_warp_specialized(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in,
                                     std::vector<BlockSpec> out, const SpecializedOptions& options,
                                     const std::function<void(PipelineCompute&)>& compute,

@@ -11,7 +11,8 @@
 
 namespace ptxbuilder {
 
-// An axis of a grid: a number of steps, which the host or the device knows, and optionally a name.
+// An axis of a grid, with a number of steps, which may be a host integer or a device value, and an optional
+// name.
 struct GridAxis {
   template <detail::HostInteger I>
   GridAxis(I size) : size(size) {}    // NOLINT: implicit, so that a size can be passed as an axis
@@ -52,7 +53,7 @@ class GridIndex {
 
   // Returns an index with the axes of this index, followed by the axes of `inner`.
   GridIndex with(const GridIndex& inner) const;
-  // Returns a copy of this index whose errors also state `why` there are no further axes.
+  // Returns a copy of this index whose errors also state `why`, the reason why there are no further axes.
   GridIndex alone(std::string why) const;
 
  private:
@@ -62,13 +63,13 @@ class GridIndex {
   std::string why_;  // why the index has no further axes
 };
 
-// Returns how many of `steps` steps belong to this CTA if the steps are distributed round-robin among the
+// Returns the number of steps that belong to this CTA if `steps` steps are distributed round-robin among the
 // CTAs of a grid along x. This CTA's steps are ctaid_x(), ctaid_x() + nctaid_x(), and so on.
 u32 steps_of_cta(u32 steps, Where where = Where::here());
 
 namespace detail {
 
-// Throws Error if the host knows that an axis has no steps, or if two axes have the same name.
+// Throws Error if an axis is known on the host to have no steps, or if two axes have the same name.
 void check_grid(const GridShape& shape, std::string_view operation);
 // Returns the number of steps in a grid.
 u32 steps_of(const GridShape& shape);

@@ -11,9 +11,9 @@ namespace {
 // The seed of the innermost scope.
 constinit thread_local std::optional<uint64_t> scope_seed;
 
-// Returns whether a warp may sleep before an instruction. Polls are excluded, since how often a warp polls
-// depends on other warps. Instructions between the products of a group are excluded because a sleep would
-// separate the products.
+// Returns whether a warp may sleep before an instruction. Polls are excluded, because the number of polls of
+// a warp depends on other warps. Instructions between the products of a group are excluded because a sleep
+// would separate the products.
 bool is_dealing(std::string_view mnemonic) {
   constexpr std::array<std::string_view, 17> kDealings = {"mbarrier.arrive",
                                                           "mbarrier.expect_tx",
@@ -37,7 +37,7 @@ bool is_dealing(std::string_view mnemonic) {
   return false;
 }
 
-// Generates the pseudorandom numbers that determine how long a warp sleeps. All threads of a warp have the
+// Generates the pseudorandom numbers that determine how long a warp sleeps. All threads of a warp get the
 // same numbers as long as they take the same path.
 class Jitter {
  public:

@@ -11,10 +11,10 @@
 
 namespace ptxbuilder {
 
-// While a scope exists, kernels begun on this thread sleep for up to a few microseconds before some of their
-// arrivals, barriers, fences, asynchronous copies, and signals in global memory. In every launch with the
-// same seed, a warp of a CTA sleeps equally long at the same point of its execution. The seed changes the
-// timing of the kernel, but not its results. A Kernel on a front end's function never sleeps.
+// While a scope exists, kernels that are constructed on this thread sleep for up to a few microseconds before
+// some of their arrivals, barriers, fences, asynchronous copies, and signals in global memory. In every
+// launch with the same seed, a warp of a CTA sleeps equally long at the same point of its execution. The seed
+// changes the timing of the kernel, but not its results. A Kernel on a front end's function never sleeps.
 class JitterScope {
  public:
   explicit JitterScope(uint64_t seed);

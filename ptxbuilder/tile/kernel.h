@@ -44,7 +44,7 @@ constexpr auto field(std::string_view name, Member Struct::*member) {
 
 // An array of tensor maps in global memory, for kernels that choose a tensor on the device, for example in
 // grouped products or batches of pointers. All maps share one recipe, so the tensors differ only in address,
-// shape and strides. The recipe follows from the copies that use the maps. The host makes the maps with
+// shape and strides. The copies that use the maps determine the recipe. The host makes the maps with
 // LoadedKernel::tensor_maps() (runtime/loaded_kernel.h).
 //   auto [As] = k.params<TensorMapArray>("As");
 //   tma_load(sA[s], As[group], kt * 64, row);
@@ -65,8 +65,8 @@ class TensorMapArray {
 
 namespace detail {
 
-// Maps the declared type T of a parameter to its type on the device. 8-bit types are widened, since registers
-// have at least 16 bits.
+// Maps the declared type T of a parameter to its type on the device. 8-bit types are widened, because
+// registers have at least 16 bits.
 template <class T>
 struct ParameterValue {
   using type = T;
@@ -136,7 +136,7 @@ Parameter parameter(std::string_view name) {
   return p;
 }
 
-// Converts the values that declare_parameters() returns to typed parameters, one after the other.
+// Converts the values that declare_parameters() returns to typed parameters.
 class ParameterValues {
  public:
   explicit ParameterValues(std::vector<Value> values) : values_(std::move(values)) {}
@@ -204,7 +204,7 @@ class Kernel {
  public:
   // `name` is the name of the .entry. Throws Error if `name` is not an identifier or the target is unknown.
   explicit Kernel(std::string name, BuilderOptions options = {}, Where where = Where::here());
-  // Adds code to a kernel or device function that another front end has begun, in a module that the front end
+  // Adds code to an unfinished kernel or device function of another front end, in a module that the front end
   // owns. insert_at() determines where the code is inserted. When the function is complete, call finish() and
   // compile the module (ptxbuilder/llvm.h). Make only one Kernel for each function.
   //
@@ -241,12 +241,12 @@ class Kernel {
   // is compiled, the compilation finishes it.
   void finish(Where where = Where::here());
 
-  // Sets how many bytes L2 fetches at once for loads through `map`; the default is 256. The copies that use
-  // the map determine all other parts of its recipe.
+  // Sets the number of bytes that L2 fetches at once for loads through `map`; the default is 256. The copies
+  // that use the map determine all other parts of its recipe.
   void promote(TensorMap map, L2Promotion promotion, Where where = Where::here());
 
-  // Sets the whole encoding of a tensor map, for copies that are emitted as single instructions, such as
-  // interleaved copies or copies with strides between elements. If tma_load() or similar functions use the
+  // Sets all parts of the encoding of a tensor map, for copies that are emitted as single instructions, such
+  // as interleaved copies or copies with strides between elements. If tma_load() or similar functions use the
   // same map, they must require exactly this encoding.
   void encode(TensorMap map, TensorMapRecipe recipe, Where where = Where::here());
 
@@ -260,10 +260,10 @@ class Kernel {
   // axis_size() and cluster_axes(). The last axis is x.
   void cluster(std::initializer_list<ClusterExtent> axes, Where where = Where::here());
 
-  // Sets rules that compute how many CTAs a launch has along x, y and z from the kernel's integer parameters
-  // and the extents of its tensors (launch_rule.h). The rules apply to launches that do not specify a grid,
-  // and are part of the sidecar. A later call replaces an earlier one. finish() throws Error if a rule is
-  // invalid or uses an unknown name.
+  // Sets rules that compute the number of CTAs of a launch along x, y and z from the kernel's integer
+  // parameters and the extents of its tensors (launch_rule.h). The rules apply to launches that do not
+  // specify a grid, and are part of the sidecar. A later call replaces an earlier one. finish() throws Error
+  // if a rule is invalid or uses an unknown name.
   //   k.grid("ceil_div(count, 128)");
   void grid(std::string x, std::string y = "1", std::string z = "1", Where where = Where::here());
   // Sets the grid's rules, and also names its axes for later calls to axis_index() and axis_size(). A grid
@@ -326,7 +326,7 @@ class Kernel {
   // Adds a role: the next `count` warpgroups of the CTA run `body(i)`, where i is 0 to count - 1. Each thread
   // in these warpgroups gets `registers` registers: 24 to 256 in steps of 8, or the launch's number if
   // `registers` is 0. All roles together share 64 Ki registers. The kernel's CTAs consist of exactly the
-  // threads of its roles. Barriers that were made before this call are visible to all roles.
+  // threads of its roles. All roles see the barriers that were made before this call.
   void warpgroups(int count, int registers, const std::function<void(u32)>& body,
                   WarpIndex index = WarpIndex::of_entry, Where where = Where::here());
 
@@ -334,10 +334,10 @@ class Kernel {
   void warpgroups(std::string axis, int count, int registers, const std::function<void(u32)>& body,
                   WarpIndex index = WarpIndex::of_entry, Where where = Where::here());
 
-  // Makes a barrier at which `threads` threads of the CTA, in whole warps, meet. The barrier's number is
+  // Makes a barrier at which `threads` threads of the CTA, in complete warps, meet. The barrier's number is
   // unique in the kernel. There are 15 numbers besides 0, which sync_threads() uses. Number i + 1 is in use
   // if the library synchronizes the threads of warpgroup i. If no number is free, this function throws an
-  // Error that lists what uses each number.
+  // Error that lists the user of each number.
   NamedBarrier named_barrier(int threads, Where where = Where::here()) {
     AtLine line(where);
     return NamedBarrier(builder_, threads, where);
@@ -362,8 +362,8 @@ class Kernel {
     return builder_.signature();
   }
 
-  // Returns the tensor copies and matrix products that the kernel contains so far. prove() in proof/proof.h
-  // checks this record.
+  // Returns the tensor copies and matrix products that have been emitted. prove() in proof/proof.h checks
+  // this record.
   const KernelRecord& record(Where where = Where::here());
 
  private:
@@ -385,7 +385,7 @@ ClusterAxes cluster_axes(std::initializer_list<std::string_view> names, Where wh
 void sync_cluster(Where where = Where::here());
 
 // Waits for all threads of the CTA. Barriers that were initialised before the call are then visible to all of
-// these threads. Throws Error inside a role, since the threads of other roles would never arrive; use a
+// these threads. Throws Error inside a role, because the threads of other roles would never arrive; use a
 // NamedBarrier to synchronize some of the CTA's threads.
 void sync_threads(Where where = Where::here());
 
@@ -393,9 +393,9 @@ void sync_threads(Where where = Where::here());
 // is a single warpgroup.
 void sync_warpgroup(Where where = Where::here());
 
-// Runs `body` in one thread: an elected lane of the first warp. In a role, this is the first warp of the
-// warpgroup; in a warp role (tile/warp_roles.h), the first of its warps; outside roles, the first warp of the
-// CTA.
+// Runs `body` in one thread, which is an elected lane of a warp. In a role, the lane is in the first warp of
+// the warpgroup. In a warp role (tile/warp_roles.h), it is in the first warp of the warp role. Outside roles,
+// it is in the first warp of the CTA.
 void elect(const std::function<void()>& body, Where where = Where::here());
 
 // Returns the index of this warp in its CTA, in a form that ptxas recognises as uniform.
@@ -444,18 +444,18 @@ struct TileContext : Builder::Attachment {
   // The actions of each thread at the end of its role or, without roles, at the end of the kernel.
   std::map<std::string, std::function<void()>> at_role_end;
   void end_role();
-  uint32_t waits = 0;        // number of waits for mbarriers and counters emitted so far
+  uint32_t waits = 0;        // number of waits for mbarriers and counters that have been emitted
   int unions = 0;            // number of nested shared_union calls in progress
   bool meet_at_end = false;  // set if CTAs of a cluster access each other's shared memory
   struct Scratch {
     uint32_t offset;
     int bytes;  // number of bytes for each warpgroup
   };
-  std::map<int, Scratch> scratch;  // scratch memory that register tiles use, by role
+  std::map<int, Scratch> scratch;  // scratch memory that register tiles use, for each role
   KernelRecord record;
   std::optional<ThreadCopyRecord>* apart = nullptr;  // see RecordedApart
-  std::map<size_t, OobFill> fills;  // value outside a tensor, by the number of the tensor's map
-  std::map<const llvm::Value*, LoadedWord> loaded_words;  // registers, and the load that defined each
+  std::map<size_t, OobFill> fills;  // value outside a tensor, for each number of a tensor map
+  std::map<const llvm::Value*, LoadedWord> loaded_words;  // the load that defined each register
   bool cluster_is_used = false;  // set once barriers or roles depend on the cluster's size
 
   Where grid_where;  // source line that stated the grid
@@ -477,8 +477,8 @@ struct TileContext : Builder::Attachment {
   static TileContext& of(Builder& builder);
 };
 
-// While this object exists, a copy by threads is recorded in this object and not in the kernel's record. This
-// serves operations that include such a copy and have a record of their own.
+// While this object exists, a copy by threads is recorded in this object and not in the kernel's record.
+// Operations that include such a copy, but are recorded in another way, use this class.
 class RecordedApart {
  public:
   explicit RecordedApart(TileContext& context) : context_(context) { context.apart = &record_; }
@@ -497,8 +497,8 @@ class RecordedApart {
 // Returns the number of CTAs in a cluster.
 int cluster_size(Builder& builder);
 
-// Waits for all threads of the cluster without ordering their memory accesses, which saves two microseconds.
-// The wait suffices to publish barriers, because fence.mbarrier_init orders their initialisation. It also
+// Waits for all threads of the cluster without ordering their memory accesses, to save two microseconds. The
+// wait suffices to publish barriers, because fence.mbarrier_init orders their initialisation. It also
 // suffices to keep a CTA alive while others read its memory.
 void meet_cluster();
 

@@ -6,7 +6,7 @@
 namespace ptxbuilder {
 
 // A barrier at which `threads` threads of the CTA meet, any number of times (PTX ISA, bar). The threads form
-// whole warps, which may be in different roles. Kernel::named_barrier() makes the barrier, and only that
+// complete warps, which may be in different roles. Kernel::named_barrier() makes the barrier, and only that
 // kernel can use it.
 class NamedBarrier {
  public:

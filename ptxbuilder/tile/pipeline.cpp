@@ -33,14 +33,14 @@ struct detail::Ring {
   int stages;
   int consumers;           // number of consumer warpgroups in a CTA
   int filling_warpgroups;  // number of warpgroups that fill the stages; 0 if one thread fills them with TMA
-  bool exchanges;          // whether threads store to the stages of other CTAs
+  bool exchanges;          // true if threads store to the stages of other CTAs
   ClusterAxes axes;        // axes along which CTAs fill stages together
   int peers;               // number of CTAs in line along `axes`, which release stages to a producer
   std::vector<SharedTile> tiles;
   Barriers barriers;
   mutable std::vector<int> consuming =
       {};                           // role of each call to consumer(); -1 stands for a kernel without roles
-  mutable bool given_back = false;  // whether one consumer releases stages for all
+  mutable bool given_back = false;  // true if one consumer releases stages for all consumers
   // Set if any code completes phases of the full barriers, and if any code waits for these phases.
   mutable bool is_filled = false, is_waited_for = false;
 };
@@ -71,8 +71,8 @@ int warpgroups_of(int role) {
 
 constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::z;
 
-// Checks that the host knows which rows and panels a load fetches, because the loads must fetch all bytes
-// that a stage's barrier expects.
+// Checks that the rows and panels that a load fetches are known on the host. The loads must together fetch
+// all bytes that a stage's barrier expects, and this can be checked only for known rows and panels.
 void check_known(const LoadView& view) {
   if (view.condition())
     throw Error(
@@ -133,7 +133,7 @@ struct detail::Filling final : StageFilling {
   void fill(const SharedTile& tile, std::string_view operation, bool by_cp_async);
   // Throws an Error with the tile's number if one of the tiles is not filled.
   void check_filled(std::string_view operation, std::string_view way) const;
-  // Throws Error for CTAs that release the stage together but do not share any of its loads.
+  // Throws Error if there are CTAs that release the stage together but do not share any of its loads.
   void check_axes() const;
   // Returns a tile's number among the pipeline's tiles; the stage must not be committed yet.
   size_t number(const SharedTile& tile, std::string_view operation) const;
@@ -179,7 +179,7 @@ void detail::Filling::load(const LoadView& to) {
     }
   }
   shared = shared | to.multicast_axes();
-  if (!ring->by_threads()) return;  // the barrier already expects all bytes, since acquire()
+  if (!ring->by_threads()) return;  // acquire() has already made the barrier expect all bytes
   // The copying thread has not committed yet, so the phase cannot complete before the barrier expects the
   // bytes.
   const auto bytes = static_cast<uint32_t>(to.place().bytes());
@@ -274,7 +274,7 @@ void Pipeline::make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, i
                     const ThreadProducers& producers) {
   const auto [filling_warpgroups, axes, exchanges] = producers;
   kernel.builder().check_current();
-  if (!axes.empty()) detail::cluster_size(kernel.builder());  // the size must not change after this call
+  if (!axes.empty()) detail::cluster_size(kernel.builder());  // makes later size changes errors
   const int peers = detail::ctas_in_line(axes);
   Barriers barriers(kernel, arrivals(stages, consumers, filling_warpgroups, peers), {"full", "empty"});
   if (tiles.empty()) throw Error("pipeline: no tiles were given, but there must be at least one");
@@ -393,7 +393,8 @@ void Producer::commit(const Stage& stage, Where where) {
     cp_async_mbarrier_arrive_noinc(full);
     return;
   }
-  // This arrival occurs when the copies have arrived. The counted arrival below makes stores visible.
+  // This instruction arrives when the thread's copies are complete. Its arrival is not one of those that the
+  // barrier expects; the expected arrival below also makes stores visible.
   if (filling.has_copies) ptx("cp.async.mbarrier.arrive.shared::cta.b64 [{bar:smem}];", {{"bar", full}});
   if (filling.has_copies) return mbarrier_arrive(full);
   // A barrier in shared memory processes arrivals one by one, so one lane arrives on behalf of the warp. The
@@ -475,8 +476,8 @@ void Consumer::peek(Where where) {
   *seen_full_ = mbarrier_test_wait_parity(ring_->full(stage_), parity_);
 }
 
-// Every warp must arrive, since each warp has waited only for its own part of the wgmma group. Lane i arrives
-// at the i-th CTA in line.
+// Every warp must arrive because each warp has waited only for its own part of the wgmma group. Lane i
+// arrives at the i-th CTA in line.
 void Consumer::arrive(u32 stage, pred unless, int consumers) const {
   detail::check_whole_warpgroups("release");
   smem empty = ring_->empty(stage);
@@ -598,7 +599,7 @@ Turns::Turns(Kernel& kernel, int warpgroups, Where where)
                 fmt::format("turns: there are {} warpgroups, but there must be at least two", warpgroups));
 }
 
-// The first wait of warpgroup 0 passes, since it waits for the phase before its barrier's first phase.
+// The first wait of warpgroup 0 passes because it waits for the phase before its barrier's first phase.
 WarpgroupTurn::WarpgroupTurn(const Barriers& turns, u32 index)
     : turns_(turns), index_(index), parity_(select(index == 0, u32(1), u32(0))) {}
 

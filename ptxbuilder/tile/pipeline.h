@@ -7,8 +7,8 @@
 namespace ptxbuilder {
 
 namespace detail {
-// The state that a pipeline shares with its producer and its consumer. The state exists as long as any of
-// these three objects.
+// The state that a pipeline shares with its producer and its consumer. The state exists for as long as any of
+// these three objects exists.
 struct Ring;
 struct Filling;  // tracks the writes that fill one acquired stage
 }  // namespace detail
@@ -30,7 +30,7 @@ class Stage {
   u32 index_;
   smem full_;
   std::shared_ptr<const detail::Ring> ring_;  // ring to which the stage belongs
-  std::optional<pred> refilled_;  // for a consumer's stage: whether the producer waits for a release
+  std::optional<pred> refilled_;  // set for a consumer's stage; true if the producer waits for its release
   std::shared_ptr<detail::Filling> filling_;  // set for a producer's stage
   std::shared_ptr<bool> released_;
 };
@@ -40,7 +40,7 @@ class Stage {
 template <>
 class Var<Stage> {
  public:
-  // A stage and the caller's source line, since an operator cannot take the line as a parameter.
+  // A stage and the caller's source line, because an operator cannot take the line as a parameter.
   struct Argument {
     Argument(const Stage& of, Where at = Where::here()) : stage(of), where(at) {}  // NOLINT
     const Stage& stage;
@@ -70,12 +70,12 @@ class Pipeline;
 class Producer {
  public:
   // Waits until the next stage is empty, and makes the stage's barrier expect the bytes of all tiles. The
-  // caller must then load every tile of the pipeline into the stage once. A load fills a whole tile, as in
-  // `tma_load(sA[stage], ...)`, or a part whose rows the host knows; the parts together must fill the tile.
-  // If a load is missing, Kernel::finish() throws Error.
+  // caller must then load every tile of the pipeline into the stage once. A load fills an entire tile, as in
+  // `tma_load(sA[stage], ...)`, or a part whose rows are known on the host; the parts together must fill the
+  // tile. If a load is missing, Kernel::finish() throws Error.
   //
   // If ThreadProducers fill the stage, the barrier does not expect bytes yet. load_async() and store() then
-  // fill whole tiles or parts of tiles. Copies that one thread makes, for example in elect(), can also fill
+  // fill entire tiles or parts of tiles. Copies that one thread makes, for example in elect(), can also fill
   // tiles, and make the barrier expect their own bytes. Afterwards, all threads commit() the stage. If the
   // kernel contains no such commit(), Kernel::finish() throws Error.
   Stage acquire(Where where = Where::here());
@@ -89,7 +89,7 @@ class Producer {
   // through `tile[stage].address()`. The pipeline must have ThreadProducers.
   void fills(const Stage& stage, const SharedTile& tile, Where where = Where::here());
   // Waits until the next stage is empty, and hands the empty stage to the consumers, so that they can write
-  // to the stage. Either every consumer writes its part, or one consumer uses the whole stage and calls
+  // to the stage. Either every consumer writes its part, or one consumer uses all of the stage and calls
   // give_back(). The consumers wait for this stage as for a full one.
   void lend(Where where = Where::here());
 
@@ -111,14 +111,14 @@ class Consumer {
   // same stage. This is useful for threads that write to a stage before they multiply it.
   Stage front(Where where = Where::here()) const;
   // Tests whether the next stage is full, without waiting. If the stage is full, the next wait() does not
-  // test again. Call this before a wgmma_wait, which hides the cost of the test. The consumer must be created
-  // with consumer(Peeks::yes).
+  // test again. Call this before a wgmma_wait, so that the wait hides the cost of the test. The consumer must
+  // be created with consumer(Peeks::yes).
   void peek(Where where = Where::here());
   // Returns a placeholder whose release has no effect, for use as the initial value of a Var<Stage>.
   Stage none() const;
   // Hands the stage back to the producer. All reads of the stage must be complete, so call wgmma_wait first.
   // Throws Error for a stage of another pipeline. If a stage is never released, Kernel::finish() throws
-  // Error, since the producer would wait forever.
+  // Error, because the producer would wait forever.
   void release(const Stage& stage, Where where = Where::here());
   // Hands the stage back if `when` is true; otherwise the caller must hand it back later.
   void release(const Stage& stage, pred when, Where where = Where::here());
@@ -126,9 +126,9 @@ class Consumer {
   // other consumers skip it. Throws Error if CTAs of a cluster fill stages together.
   void give_back(const Stage& stage, pred when, Where where = Where::here());
   // Release stages with a delay of one, so that the products of `stage` run while earlier products finish.
-  // Call release_previous() after wgmma_wait(1): it hands back the stage before `stage`, unless `first` is
-  // true, which means that this consumer had no earlier stage. After the loop, release_last() hands back the
-  // last stage, unless `none` is true, which means that there was no stage at all.
+  // Call release_previous() after wgmma_wait(1): it hands back the stage before `stage` unless `first` is
+  // true. Pass true if this consumer had no earlier stage. After the loop, release_last() hands back the last
+  // stage unless `none` is true. Pass true if there was no stage at all.
   void release_previous(const Stage& stage, pred first, Where where = Where::here());
   void release_last(pred none, Where where = Where::here());
   // Skips `count` stages that other consumers use, without waiting for them.
@@ -147,19 +147,19 @@ class Consumer {
   pred refilled(int behind) const;
   std::shared_ptr<const detail::Ring> ring_;
   Var<u32> stage_, parity_;
-  std::optional<Var<pred>> seen_full_;  // set if the consumer peeks: whether peek() found the next stage full
-  std::optional<Var<s32>>
-      refills_;  // how many more stages will be refilled, counted from the next one; set if `total` is known
-  u32 peer_;     // rank of the CTA in which this lane releases stages
-  std::shared_ptr<bool> late_;  // whether release_last() was called
+  std::optional<Var<pred>> seen_full_;  // set if the consumer peeks; true if peek() found the next stage full
+  // The number of stages, from the next stage on, that will still be refilled. Set if `total` is known.
+  std::optional<Var<s32>> refills_;
+  u32 peer_;                    // rank of the CTA in which this lane releases stages
+  std::shared_ptr<bool> late_;  // true if release_last() was called
 };
 
 // Determines whether a consumer can call peek().
 enum class Peeks : uint8_t { no, yes };
 
-// Determines which producers fill the stages of a CTA. `own`: only the CTA's own producer. `cluster`: also,
-// by multicast, the producers of all CTAs in line with this CTA in the cluster. CTAs are in line if their
-// positions differ along only one axis.
+// Determines which producers fill the stages of a CTA. With `own`, only the CTA's producer fills them. With
+// `cluster`, the producers of all CTAs in line with this CTA in the cluster also fill them, by multicast.
+// CTAs are in line if their positions differ along only one axis.
 enum class Producers : uint8_t { own, cluster };
 
 // Makes all threads of `warpgroups` warpgroups fill the stages. Each of these threads acquires and commits
@@ -190,9 +190,9 @@ class Pipeline {
   // and `consumers` warpgroups read every stage. Each stage gets two barriers, full and empty. The full
   // barrier completes when the CTA's producer and all bytes have arrived. Every consuming warp of the CTA
   // arrives at the empty barrier. With Producers::cluster, the consuming warps of all CTAs in line with this
-  // CTA also arrive at the empty barrier. The reason is that a producer may write to a peer's stage only
-  // after the peer has released the stage. If fewer than `consumers` warpgroups call consumer(),
-  // Kernel::finish() throws Error, unless one of them calls give_back() for all.
+  // CTA also arrive at the empty barrier, because a producer may write to a peer's stage only after the peer
+  // has released the stage. If fewer than `consumers` warpgroups call consumer(), Kernel::finish() throws
+  // Error, unless one of them calls give_back() for all.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            Producers producers = Producers::own, Where where = Where::here());
   // Makes a pipeline in which the threads of some warpgroups fill the stages. The full barrier completes when
@@ -200,18 +200,18 @@ class Pipeline {
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            ThreadProducers producers, Where where = Where::here());
   // Makes a pipeline in which CTAs fill stages together along `axes` only; Producers::cluster means all axes
-  // of the cluster. Every stage needs a load that is shared along each of these axes. Otherwise, a CTA could
-  // release a stage twice before another CTA has released the stage once, and the producer would mistake the
-  // second release for the missing release. If such a load is missing, Kernel::finish() throws Error.
+  // of the cluster. Every stage needs a load that is shared along each of these axes. Without such a load, a
+  // CTA could release a stage twice before another CTA has released it once, and the producer would mistake
+  // the second release for the other CTA's release. If such a load is missing, Kernel::finish() throws Error.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers, ClusterAxes axes,
            Where where = Where::here());
   Pipeline(const Pipeline&) = delete;
 
   Producer producer() const { return Producer(ring_); }
   // Returns the consumers' side. `total` is the number of stages that the producer fills altogether, for all
-  // consumers; it must be the same in all CTAs of a cluster. If `total` is given, the last stages, which are
-  // not filled again, are not handed back, so that with Producers::cluster a CTA may exit while others still
-  // run. Otherwise, the CTAs wait for each other before they exit.
+  // consumers; the number must be the same in all CTAs of a cluster. If `total` is given, consumers do not
+  // hand back the last stages, because these are not filled again. With Producers::cluster, a CTA may then
+  // exit while others still run. Otherwise, the CTAs wait for each other before they exit.
   Consumer consumer(Peeks peeks = Peeks::no, std::optional<u32> total = std::nullopt) const {
     return {ring_, peeks == Peeks::yes, total};
   }
@@ -228,12 +228,12 @@ class Pipeline {
 // The handle that a warpgroup uses to wait for its turn, and to pass the turn to the next warpgroup.
 class WarpgroupTurn {
  public:
-  // All threads of the warpgroup call these functions alternately: first wait(), which returns when the
-  // previous warpgroup has passed the turn, and then pass().
+  // All threads of the warpgroup call wait() and pass() alternately, beginning with wait(). wait() returns
+  // when the previous warpgroup has passed the turn.
   void wait(Where where = Where::here());
   void pass(Where where = Where::here());
-  // Passes the turn only once `known` has been computed; the value of `known` does not matter. pass() does
-  // not depend on a value, so ptxas may move its code to an earlier point.
+  // Passes the turn only after `known` has been computed, whatever its value is. Use this if the turn must
+  // not be passed earlier: pass() does not depend on a value, so ptxas may move its code to an earlier point.
   void pass_after(pred known, Where where = Where::here());
 
  private:
@@ -244,9 +244,9 @@ class WarpgroupTurn {
   Var<u32> parity_;
 };
 
-// Lets the warpgroups of a role take turns, from warpgroup 0 to the last one and then from 0 again. Consumers
-// that process tiles alternately must take turns. Otherwise, a consumer that waits for a stage long before
-// the stage is filled could mistake an earlier phase of the barrier for the right phase.
+// Lets the warpgroups of a role take turns cyclically, beginning with warpgroup 0. Consumers that process
+// tiles alternately must take turns. Otherwise, a consumer that waits for a stage long before the stage is
+// filled could mistake an earlier phase of the barrier for the right phase.
 class Turns {
  public:
   Turns(Kernel& kernel, int warpgroups, Where where = Where::here());

@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::detail {
 
-inline constexpr int kOutputStages = 2;  // one stage is written while the other is stored
+inline constexpr int kOutputStages = 2;  // threads write one stage while TMA stores the other
 
 // Returns whether the code that is being emitted is in a role.
 bool in_role();

@@ -38,7 +38,7 @@ uint32_t body_now() {
   return body ? body->number() : 0;
 }
 
-// States how many lanes of a warp execute the code that is being emitted, if any lane does.
+// The lanes of a warp that execute the code being emitted, if the warp executes it at all.
 enum class Lanes : uint8_t { one, some, all };
 
 Lanes lanes_that_come() {
@@ -94,21 +94,21 @@ class Profiling {
   std::map<std::string, uint32_t, std::less<>> names_;  // numbers of the names of regions, marks and spans
   std::map<ProfileFormat::Site, uint32_t> sites_;
   uint32_t role_ = 0;             // number of the role being emitted
-  bool completes_ = false;        // whether a wait added by the profile is being emitted
+  bool completes_ = false;        // true while a wait that the profile adds is being emitted
   std::optional<uint32_t> wait_;  // number of the name of the wait_region() being emitted
-  // Variables of each thread, set by start(): the address of its warp's header, and the index of the next
-  // unit. The index is at least kIdle in lanes that do not record.
+  // Variables of each thread, which start() sets. They hold the address of the header of the thread's warp,
+  // and the index of the next unit. The index is at least kIdle in lanes that do not record.
   llvm::Value *header_ = nullptr, *next_ = nullptr;
   std::optional<uint32_t> slots_;  // offset of the counters of diverged lanes in shared memory
 
-  // A record whose events have been noted, but whose stores have not been emitted yet.
+  // Holds a record whose events have been noted, but whose stores have not been emitted yet.
   struct Noted {
     ProfileFormat::Site site;
     std::vector<llvm::Value*> words;
     uint32_t body = 0;
     std::vector<Builder::Place> stores;  // places at which full units are stored
     Builder::Place last;                 // place after the last event and its stores
-    bool is_event = true;                // whether `last` is right after the last event
+    bool is_event = true;                // true if `last` is right after the last event
 
     bool is_full() const {
       const auto units = static_cast<uint32_t>(stores.size() + 1);
@@ -173,8 +173,8 @@ void Profiling::end_role() {
   record(Kind::end, role_);
 }
 
-// Records an event. Lanes of a warp may diverge at any time. If entire warps or a single lane execute the
-// code, the same lane always records, so it can count records in a register.
+// Records an event. If entire warps or a single lane execute the code, the same lane always records, so it
+// can count records in a register. If the lanes have diverged, any of them may record.
 void Profiling::record(Kind kind, uint32_t name, u32 value) {
   if (lanes_that_come() != Lanes::some) return note(kind, name, value);
   const u32 together = instruction<"activemask.b32">();
@@ -182,19 +182,19 @@ void Profiling::record(Kind kind, uint32_t name, u32 value) {
   bar_warp_sync(together);
 }
 
-// Begins a region at the time of the warp's last event. Diverged lanes may not have a last event.
+// Begins a region at the time of the warp's last event. Diverged lanes do not always have a last event.
 void Profiling::record_next(uint32_t name) {
   if (lanes_that_come() == Lanes::some) return record(Kind::begin, name);
   note(Kind::begin, name, 0, Time::before);
 }
 
-// Records only the time. The event is the end of a region that cannot be open, since no other region has its
-// name.
+// Records only the time. The event is the end of a region that cannot be open, because no other region has
+// its name.
 void Profiling::record_time() {
   if (lanes_that_come() != Lanes::some) note(Kind::end, number_of(""), 0);
 }
 
-// Records a wait. The wait has a complete record of its own, so the record of the surrounding body continues
+// Records a wait. The wait has a separate, complete record, and the record of the surrounding body continues
 // after the wait. Units of the surrounding record that the wait's record would overwrite are stored first.
 void Profiling::record_wait(const std::function<pred()>& has_to_wait, const std::function<void()>& loop) {
   if (!wait_) return loop();
@@ -209,8 +209,8 @@ void Profiling::record_wait(const std::function<pred()>& has_to_wait, const std:
   });
 }
 
-// Records the waits in `body`. In diverged lanes, which write one record for each time, and with regions of
-// instructions, which need the beginning of the outer region, this is an ordinary region.
+// Records the waits in `body`. Records an ordinary region if the lanes have diverged, because they write one
+// record for each time, or if instructions are regions, because these need the beginning of the outer region.
 void Profiling::record_waits(uint32_t name, const std::function<void()>& body) {
   const bool whole = lanes_that_come() == Lanes::some || detail_ == ProfileScope::Detail::instructions;
   if (whole) record(Kind::begin, name);
@@ -222,7 +222,7 @@ void Profiling::record_waits(uint32_t name, const std::function<void()>& body) {
 }
 
 // Records instructions. An instruction that waits or copies forms a region. The products of a group form a
-// single region, from their fence to their end, since no code may be inserted between them.
+// single region, from their fence to their end, because no code may be inserted between them.
 void Profiling::record(Builder::When when, const isa::Row& row) {
   constexpr std::array<std::string_view, 12> kTimed = {
       "mbarrier.try_wait",    "mbarrier.test_wait",   "bar.sync",      "barrier.sync",
@@ -243,8 +243,8 @@ void Profiling::record(Builder::When when, const isa::Row& row) {
   if (timed != kTimed.end()) record(before ? Kind::begin : Kind::end, number_of(*timed));
 }
 
-// Adds a wait right after an operation has been issued, which shows when the operation completes. Only
-// profiled kernels contain such a wait.
+// Adds a wait right after an operation has been issued, to show when the operation completes. Only profiled
+// kernels contain such a wait.
 void Profiling::complete(std::string_view what, const std::function<void()>& wait) {
   const uint32_t number = number_of(fmt::format("{}{}", what, kCompletion));
   record(Kind::begin, number);
@@ -259,9 +259,9 @@ namespace {
 u64 bits(gmem address) { return u64(detail::convert(Class::gmem, Class::u64, address.handle())); }
 gmem address(u64 bits) { return gmem(detail::convert(Class::u64, Class::gmem, bits.handle())); }
 
-// Returns the address of a unit minus the header's size, which the store adds. The address is computed in a
-// single asm instruction, since ptxas would otherwise split the computation, and execute half of it in the
-// previous iteration.
+// Returns the address of a unit minus the header's size. The store adds the header's size. The address is
+// computed in a single asm instruction, because ptxas would otherwise split the computation, and execute half
+// of it in the previous iteration.
 gmem unit_at(u64 header, u32 index) {
   return address(instruction<"mad.wide.u32">(index, u32(kRecordBytes), header));
 }
@@ -417,7 +417,7 @@ void Profiling::end() {
 // Measures the cost of recording, in the grid's first warp, when this warp has finished the kernel and still
 // has space for the records. The condition holds either for all lanes of a warp or for none.
 void Profiling::calibrate() {
-  constexpr uint32_t kTogether = 8;  // records per iteration; most do not include the loop's cost
+  constexpr uint32_t kTogether = 8;  // records per iteration; all but one exclude the loop's cost
   const auto record_nothing = [&] {
     set(header_, bits(Builder::current().own_parameter(kParameter)) - sizeof(Header));
     set(next_, select(get<u32>(next_) < kIdle, u32(0), u32(kIdle)));

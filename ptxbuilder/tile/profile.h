@@ -4,7 +4,7 @@
 //   region("load", [&] { tma_load(sA[s], A, kt * 64, m); });
 //   mark("tile", tile.row);
 //
-// If no ProfileScope is open when the kernel is begun, regions emit only their bodies, and marks emit
+// If no ProfileScope is open when the kernel is constructed, regions emit only their bodies, and marks emit
 // nothing.
 #pragma once
 
@@ -21,19 +21,19 @@
 
 namespace ptxbuilder {
 
-// While a scope exists, kernels that are begun on this thread are profiled. A profiled kernel has one more
-// parameter at the end, the pointer "profile", and its signature().profile is set. If diverged lanes of a
-// warp record events, the kernel also uses 128 more bytes of shared memory. runtime/profile.h allocates and
+// While a scope exists, kernels that are constructed on this thread are profiled. A profiled kernel has one
+// more parameter at the end, the pointer "profile", and its signature().profile is set. If diverged lanes of
+// a warp record events, the kernel also uses 128 more bytes of shared memory. runtime/profile.h allocates and
 // reads the buffer to which "profile" points. A Kernel on a front end's function is never profiled.
 class ProfileScope {
  public:
   // Reserves `records` units of 16 bytes per warp in global memory. The events of a body form a record of one
-  // to three units, which holds up to eleven timestamps. Adjacent events share a timestamp, and a value takes
-  // the space of a timestamp. Records that no longer fit are counted but not stored. Throws Error unless
+  // to three units, which holds up to eleven timestamps. Adjacent events share a timestamp, and a value needs
+  // as much space as a timestamp. Records that no longer fit are counted but not stored. Throws Error unless
   // `records` is 32 to 2^20. With Detail::instructions, each wait, bulk copy and group of products is also a
   // region, named after its instruction, such as "wgmma.wait_group". The kernel then waits for products and
-  // stores right after issuing them, to show when they complete. These additional events and waits slow the
-  // kernel down further.
+  // stores right after it has issued them, to record when they complete. These additional events and waits
+  // slow the kernel down further.
   enum class Detail : uint8_t { regions, instructions };
   explicit ProfileScope(uint32_t records = 1024, Detail detail = Detail::regions,
                         Where where = Where::here());
@@ -71,8 +71,8 @@ auto result_within(const std::function<void(const std::function<void()>&)>& with
 
 // Holds the profiling state of a kernel that is being built.
 class Profiling;
-// Emits `loop`, which waits. In a wait_region(), the wait is recorded if `has_to_wait` yields true on the
-// device.
+// Emits `loop`, a loop that waits. In a wait_region(), the wait is recorded if `has_to_wait` yields true on
+// the device.
 void record_wait(const std::function<pred()>& has_to_wait, const std::function<void()>& loop);
 // Begins a profile if a ProfileScope is open; returns null otherwise.
 std::shared_ptr<Profiling> begin_profiling(Builder& builder);
@@ -94,8 +94,8 @@ auto region(std::string_view name, Body&& body, Where where = Where::here()) -> 
 // Runs `body`, which waits for mbarriers or counters in global memory, and returns the result of `body`. If
 // the kernel is profiled, each of these waits is a region. A wait whose condition already holds is not
 // recorded and costs no time, so a loop that seldom waits is not slowed down. With Detail::instructions,
-// wait_region() works like region(). Throws Error if the name is empty, or if the body does not wait for an
-// mbarrier or a counter.
+// wait_region() works like region(). Throws Error if the name is empty, or if the body contains no wait for
+// an mbarrier or a counter.
 template <std::invocable<> Body>
 auto wait_region(std::string_view name, Body&& body, Where where = Where::here())
     -> std::invoke_result_t<Body> {

@@ -9,8 +9,8 @@ namespace ptxbuilder {
 namespace {
 
 // Returns x / d. For x below 2^21, which is nearly always the case, the quotient is computed in f32, with an
-// error of less than one. This takes about 150 clocks, a third of the time of an integer division. The tensor
-// cores would have to wait for a division between tiles.
+// error of less than one. This computation takes about 150 clocks, a third of the time of an integer
+// division. Tensor cores would have to wait for an integer division between tiles.
 u32 quotient(u32 x, u32 d) {
   Var<u32> result(0);
   if_(
@@ -24,8 +24,8 @@ u32 quotient(u32 x, u32 d) {
   return result;
 }
 
-// Returns x / d if `condition` holds, and `otherwise` if it does not. One overload is for device numbers, and
-// one for host numbers.
+// Returns x / d if `condition` holds, and `otherwise` if it does not. There is one overload for device values
+// and one for host values.
 u32 quotient_where(pred condition, u32 x, u32 d, u32 otherwise) {
   Var<u32> result(otherwise);
   if_(condition, [&] { result = quotient(x, d); });

@@ -5,13 +5,13 @@
 
 namespace ptxbuilder {
 
-// An order of tiles, in groups. A group consists of `group` rows of tiles. The groups are visited from top to
-// bottom, and the tiles of a group column by column, from left to right. If `columns` is true, a group
-// consists of `group` columns of tiles instead, and its tiles are visited row by row. If `snake` is true,
-// every second group is visited backwards, so that it begins next to the end of the previous group (a "planar
-// snake" in Pallas).
+// An order of tiles. The tiles are divided into groups, each of which consists of `group` rows of tiles. The
+// groups are visited from top to bottom; within a group, the tiles are visited column by column, from left to
+// right. If `columns` is true, a group consists of `group` columns of tiles instead, and its tiles are
+// visited row by row. If `snake` is true, every second group is visited backwards, so that it begins next to
+// the end of the previous group (a "planar snake" in Pallas).
 struct Raster {
-  constexpr Raster(int group = 16, bool columns = false, bool snake = false)  // NOLINT: a number is a group
+  constexpr Raster(int group = 16, bool columns = false, bool snake = false)  // NOLINT: implicit
       : group(group), columns(columns), snake(snake) {}
   int group;
   bool columns, snake;
@@ -33,7 +33,7 @@ struct HostTileIndex {
 // form a block of up to `group` rows of several tiles, rather than a few complete rows. CTAs that run at the
 // same time can thus share their loads through L2. Every tile is visited once. With tiles of bm x bn
 // elements, a group of about sqrt(SMs x bn / bm) makes the two sides of the block equally long in elements.
-// Throws Error for a group of less than one.
+// Throws Error if the group size is less than 1.
 TileIndex grouped_raster(u32 linear, u32 rows, u32 cols, Raster raster, Where where = Where::here());
 
 // Returns the tile of this CTA in a grid of (columns, rows) CTAs.
@@ -43,7 +43,7 @@ TileIndex grouped_raster(Raster raster, Where where = Where::here());
 // for rows, 1 for columns) are divided into tiles of `tile_width` positions. Every second tile is visited
 // backwards along the other dimension, as in a snake Raster with groups of `tile_width`. The arguments
 // `linear`, `rows` and `cols` are either all device values or all host values. Throws Error if `minor_dim` is
-// neither 0 nor 1 or if the width is less than 1, and also, on the host, for a number out of range.
+// neither 0 nor 1, if `tile_width` is less than 1, or if a host value of `linear` is out of range.
 //   rows 0 and 2 of 8 x 8 in tiles of 2 rows:  0  2  4  6  8 10 12 14   and  30 28 26 24 22 20 18 16
 TileIndex planar_snake(u32 linear, u32 rows, u32 cols, int minor_dim, int tile_width,
                        Where where = Where::here());
@@ -76,8 +76,8 @@ struct Turn {
 void for_each_tile(u32 rows, u32 cols, Raster raster, Turn turn, const std::function<void(TileIndex)>& body,
                    Where where = Where::here());
 
-// Returns the number of tiles for which for_each_tile() runs its body in this CTA, summed over all warpgroups
-// that share the tiles.
+// Returns the number of times that for_each_tile() runs its body in this CTA, summed over all warpgroups that
+// share the tiles.
 u32 tiles_of_cta(u32 rows, u32 cols, Where where = Where::here());
 
 }  // namespace ptxbuilder

@@ -12,8 +12,8 @@ void record_time();
 }  // namespace detail
 
 // A chain of regions. Each region begins at the time of the warp's previous event, usually the end of the
-// previous region in the chain. A region thus reads the clock only once instead of twice. Code between two
-// regions counts towards the second. The first region begins where the chain is created. As with other
+// previous region in the chain. A region thus reads the clock once instead of twice. The time between two
+// regions counts towards the second. The first region begins when the chain is created. As with other
 // regions, only the bodies are emitted if the kernel is not profiled.
 class RegionChain {
  public:

@@ -36,8 +36,8 @@ gmem Reporting::slot(uint32_t bytes) const {
                      uint64_t{format_.messages} * kMessageBytes);
 }
 
-// Diverged lanes of a warp write the state in any order. Any lane may write last, but each write is a single
-// store, so the writes of two lanes do not mix.
+// Diverged lanes of a warp write the state in any order. Each write is a single store, so the state always
+// consists of the values of one lane.
 void Reporting::write_state(WarpState state, uint32_t site) const {
   const u32 cta = ctaid_x() + nctaid_x() * (ctaid_y() + nctaid_y() * ctaid_z());
   instruction<"st.relaxed.sys.global.v4.u32">.when(is_leader())(

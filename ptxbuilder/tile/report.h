@@ -25,7 +25,7 @@ class Reporting {
   // then name these warps after the new role.
   void add_role(std::string name, int first_warp, int warps, bool within = false);
   void name_role(std::string name) { format_.roles.back().name = std::move(name); }
-  // Emits the code that makes each warp report that it has begun, and that it has finished the kernel.
+  // Emits code that makes each warp report its start and its end.
   void end();
 
   // Return the address `bytes` bytes after the start of this warp's slot, and the start of the report memory.
@@ -38,9 +38,9 @@ class Reporting {
   ReportFormat format_;
 };
 
-// Adds a pointer parameter, for which the runtime passes memory. The kernel writes data there in addition to
-// its results. These writes need registers, so the advisories about spills and stack no longer make the
-// kernel fail.
+// Adds a parameter that points to memory, which the runtime allocates and passes. The kernel writes reports
+// or profiles to this memory. The writes need registers, so the compilation no longer fails on advisories
+// about spills and stack.
 void add_own_pointer(Builder& builder, std::string_view name, std::string_view meaning);
 
 // Creates a Reporting if a WatchdogScope or a ChecksScope is open; otherwise returns null.
@@ -51,8 +51,8 @@ Reporting* reporting();
 
 // Returns true in exactly one of the lanes that execute this code together.
 pred is_leader();
-// Returns the mask of the lanes that this warp has in a CTA of `threads` threads. meet_warp() synchronizes
-// these lanes.
+// Returns the mask of the lanes that exist in this warp if a CTA has `threads` threads. meet_warp()
+// synchronizes these lanes.
 u32 lanes_of_warp(uint32_t threads);
 void meet_warp(uint32_t threads);
 

@@ -65,7 +65,7 @@ void claim_counter(Kernel& k, gptr<u32> counter) {
                             to_string(other->second)));
 }
 
-// Throws Error unless all threads of a CTA take the same steps.
+// Throws Error unless all threads of a CTA run the same steps.
 void check_of_cta(Kernel& k) {
   if (detail::TileContext::of(k.builder()).role < 0 && (detail::open_body & detail::Region::kKernel) == 0)
     throw Error(fmt::format(
@@ -117,8 +117,9 @@ void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& op
 u32 WorkCounter::take(u32 all, Where where) const {
   AtLine line(where);
   const auto add = [&](u32 number) { return instruction<"atom.global.add.u32">(gmem(counter_), number); };
-  // The thread that takes number 0 sets this bit, so that the last thread can tell that the counter began at
-  // 0. Each CTA takes one more number after its last step, so the bit is set by then.
+  // The thread that takes number 0 sets this bit, so that the last thread can detect whether the counter
+  // began at 0. Each CTA takes one more number after its last step, so the bit has been set when the last
+  // thread reads it.
   constexpr uint32_t kBegan = uint32_t{1} << 31;
   const u32 found = add(1), taken = found & ~kBegan, last = all + (nctaid_x() - 1);
   if_(taken == 0, [&] { add(kBegan); });
@@ -329,7 +330,7 @@ void dynamic_scheduling_loop(Kernel& k, const std::function<void(const LoopStep&
         at[0] = u32(x), at[1] = u32(y), at[2] = u32(z);
         goes_on = is_taken;
         number = number.value() + 1;
-        fence_proxy_async<Space::shared>();  // orders these reads before the next answer's write
+        fence_proxy_async<Space::shared>();  // orders these reads before the write of the next response
         sync_threads();
       });
 }

@@ -1,5 +1,5 @@
-// Loops over the steps of a grid. Either a rule that all roles evaluate determines a CTA's steps, or the CTA
-// takes its steps from a counter.
+// Defines loops over the steps of a grid. A CTA's steps are determined either by a rule that all roles
+// evaluate, or by a counter from which the CTA takes numbers.
 #pragma once
 
 #include "ptxbuilder/tile/barrier.h"
@@ -7,7 +7,8 @@
 
 namespace ptxbuilder {
 
-// A group of `size` members that share the steps of a loop. This member has number `index`.
+// A group of `size` members that share the steps of a loop. `index` is the number of the member that executes
+// the code.
 struct Collective {
   u32 index = 0, size = 1;
 };
@@ -23,22 +24,22 @@ struct LoopStep {
 
 // The options of nd_loop().
 struct LoopOptions {
-  // The number of steps of a tile along each axis. It must divide the length of the axis. The grid is
+  // The number of steps of a tile along each axis, which must divide the length of the axis. The grid is
   // traversed tile by tile, and the steps of a tile are consecutive. If `tiling` is empty, the grid is
   // traversed row by row.
   std::vector<int> tiling = {};
 };
 
 // Runs `body` for the steps of a grid that belong to this member of the collective: steps index, index +
-// size, and so on, in row-major order. The sizes of axes may be known only on the device. For example, if
-// four members share a grid of 2 x 3 steps, the first member gets (0,0) and (1,1), and the last gets (1,0).
+// size, and so on, in row-major order. The sizes of axes may be device values. For example, if four members
+// share a grid of 2 x 3 steps, the first member gets (0,0) and (1,1), and the last gets (1,0).
 //
 //   k.grid({{"cta", "multiprocessors"}});
 //   nd_loop({{"m", rows}, {"n", cols}}, collective({"cta"}), [&](const LoopStep& s) { ... s.index["m"] ...
 //   });
 //
-// Throws an Error that names the axis if an axis has no steps or the tiling does not divide it. If only the
-// device knows the length of the axis, the kernel traps instead.
+// Throws an Error that names the axis if an axis has no steps or the tiling does not divide it. If the length
+// of the axis is a device value, the kernel traps instead.
 void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& options,
              const std::function<void(const LoopStep&)>& body, Where where = Where::here());
 inline void nd_loop(const GridShape& grid, const Collective& who,
@@ -58,11 +59,11 @@ T nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& optio
 
 // A counter in global memory from which CTAs take the numbers of their work items. The counter must be zero
 // before the first launch, and is zero again after each launch. Every CTA takes one number too many, and the
-// last CTA that does so resets the counter. Launches that overlap need separate counters, and so do different
-// loops of a kernel. The grid must run along x. In each CTA, one thread calls take() until it returns `all`
-// or more, and does not call it again. `all` must be at most 2^31 minus the number of CTAs. If the counter
-// did not begin at 0, the launch traps at the source line of take() or of the loop; with --checks, the kernel
-// also reports the number taken.
+// last CTA to do so resets the counter. Overlapping launches need separate counters, as do different loops of
+// a kernel. The grid must run along x. In each CTA, one thread calls take() until it returns `all` or more,
+// and does not call it again. `all` must be at most 2^31 minus the number of CTAs. If the counter did not
+// begin at 0, the launch traps at the source line of take() or of the loop; with --checks, the kernel also
+// reports the number taken.
 class WorkCounter {
  public:
   explicit WorkCounter(gptr<u32> counter) : counter_(counter) {}
@@ -77,19 +78,20 @@ class WorkCounter {
 // several rounds before the readers need them.
 class Announcements {
  public:
-  // Makes `places` places of `words` words each, which the rounds use cyclically. A place is free again once
-  // done() has made `readers` arrivals.
+  // Makes `places` places of `words` words each, which the rounds use cyclically. A place is free again after
+  // calls to done() have made `readers` arrivals.
   Announcements(Kernel& kernel, int places, int words, int readers, const std::string& name = "work",
                 Where where = Where::here());
 
-  // begin() waits in the announcing thread until the place for this round is free. The thread then writes to
-  // the place and calls publish().
+  // Waits until the place for this round is free. The announcing thread calls begin(), writes the words to
+  // the place, and then calls publish().
   sptr<u32> begin(u32 round, Where where = Where::here()) const;
   void publish(u32 round, Where where = Where::here()) const;
-  // Waits in a reader until the words of the round have been published. The reader may read the words until
-  // it calls done().
+  // Waits until the words of the round have been published. Each reader calls this function, and may read the
+  // words until it calls done().
   sptr<u32> read(u32 round, Where where = Where::here()) const;
-  // Hands back the place of a round. Each thread for which `stands` is true makes one arrival.
+  // Arrives to free the place of a round. Each thread whose `stands` is true makes one of the `readers`
+  // arrivals.
   void done(u32 round, pred stands, Where where = Where::here()) const;
 
  private:
@@ -133,9 +135,9 @@ void dynamic_scheduling_loop(Kernel& kernel, gptr<u32> counter, const GridShape&
 
 // Runs `body` for steps that the CTA takes with cluster launch control, on sm_100 and later, without a
 // counter. A launch has one CTA for each step, and a running CTA takes over the work of CTAs that have not
-// begun (PTX ISA, clusterlaunchcontrol). A step's index is a CTA's index in the grid; its axes have the names
-// given to Kernel::grid(), or "z", "y", "x". The code follows the manual and is accepted by ptxas, but it has
-// not been tested on a device.
+// started (PTX ISA, clusterlaunchcontrol). The index of a step is the index in the grid of the CTA that the
+// step replaces. Its axes have the names that were passed to Kernel::grid(), or "z", "y", "x". The code
+// follows the manual and is accepted by ptxas, but it has not been tested on a device.
 void dynamic_scheduling_loop(Kernel& kernel, const std::function<void(const LoopStep&)>& body,
                              Where where = Where::here());
 

@@ -10,24 +10,25 @@ struct SemaphoreSignal;
 // A count of signals, in 4 bytes of global memory that are zero before the first launch. A single thread
 // calls each function; a barrier then makes the writes that this thread has observed visible to other threads
 // (PTX ISA, "Memory Consistency Model", causality order). Threads that wait must run at the same time as
-// threads that signal. If CTAs of a grid wait for CTAs that begin later, the grid must therefore be launched
-// cooperatively (Kernel::cooperative). Otherwise, some CTAs may never begin while another kernel is running,
-// even if the grid would fit. At Scope::gpu, signals are visible to threads of this GPU; at Scope::sys, also
-// to other GPUs and the host. For a narrower scope, each function throws Error.
+// threads that signal. If CTAs of a grid wait for CTAs that start later, the grid must therefore be launched
+// cooperatively (Kernel::cooperative). Otherwise, if another kernel is running, some CTAs may never start,
+// even if the grid would fit on the device. With Scope::gpu, signals are visible to threads of this GPU; with
+// Scope::sys, they are also visible to other GPUs and the host. For a narrower scope, each function throws
+// Error.
 class Semaphore {
  public:
   explicit Semaphore(gptr<u32> counter, Scope scope = Scope::gpu) : counter_(counter), scope_(scope) {}
 
   // Adds `count`. A thread that waits for the signal sees what this thread has written before, and also what
-  // other threads had written before they met this thread at a barrier.
+  // other threads had written before they synchronized with this thread at a barrier.
   void signal(u32 count, Where where = Where::here()) const;
   void signal(Where where = Where::here()) const {
     AtLine line(where);
     signal(u32(1));
   }
 
-  // Sets the count to a number. Only one thread at a time may signal in this way. A thread that waits for
-  // this count sees the same writes as with signal().
+  // Sets the count to `count`. Only one thread at a time may call set(). A thread that waits for this count
+  // sees the same writes as with signal().
   void set(u32 count, Where where = Where::here()) const;
 
   // Spins until the count is at least `count`, and then subtracts `count`, so that each signal lets only one
@@ -58,14 +59,13 @@ struct SemaphoreSignal {
 };
 
 // Sends all signals after a single fence, whose scope is the widest scope of the semaphores. The signals are
-// not ordered among each other. A thread that has seen one signal sees what this thread wrote before, but may
-// not see the other signals yet. Throws Error if there are no signals.
+// not ordered relative to each other. A thread that has seen one signal sees what this thread wrote before,
+// but may not see the other signals yet. Throws Error if there are no signals.
 void semaphore_signal_parallel(const std::vector<SemaphoreSignal>& signals, Where where = Where::here());
 
-// A barrier for all CTAs of the grid, which can be used any number of times. All CTAs must run at once, so
-// sync() makes the kernel cooperative (Kernel::cooperative). The barrier's counter, 4 bytes of global memory,
-// must be zero before the first launch, and only the barrier may change it. Launches that overlap need
-// separate counters.
+// A reusable barrier for all CTAs of the grid. All CTAs must run at once, so sync() makes the kernel
+// cooperative (Kernel::cooperative). The barrier's counter, 4 bytes of global memory, must be zero before the
+// first launch, and only the barrier may change it. Launches that overlap need separate counters.
 class GridBarrier {
  public:
   explicit GridBarrier(gptr<u32> counter) : arrived_(counter) {}

@@ -1,4 +1,4 @@
-// Defines the places in shared memory from and to which threads copy.
+// Defines places in shared memory that threads copy from or to.
 #pragma once
 
 #include "ptxbuilder/layout/swizzle.h"

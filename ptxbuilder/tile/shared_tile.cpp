@@ -109,8 +109,8 @@ SharedTile::SharedTile(const SharedRegion& place, DType dtype, TileShape shape, 
   offset_ = place.offset();
 }
 
-// Returns the size of a swizzle's pattern, which repeats every 8 rows, but at least 128 bytes, which TMA
-// always needs.
+// Returns the size of a swizzle's pattern (8 rows), but at least 128, because TMA always needs an alignment
+// of 128 bytes.
 uint32_t SharedTile::alignment() const {
   return static_cast<uint32_t>(std::max(128, 8 * span_bytes(swizzle_)));
 }

@@ -15,11 +15,12 @@ namespace ptxbuilder {
 inline constexpr Swizzle SwizzleNone = Swizzle::none, Swizzle32B = Swizzle::b32, Swizzle64B = Swizzle::b64,
                          Swizzle128B = Swizzle::b128;
 
-// The shape of a tile in shared memory.
+// Describes the shape of a tile in shared memory.
 struct TileShape {
   int rows, cols;  // the elements of a row are contiguous
-  // The number of columns of a panel, which must divide cols. If `panel_cols` is 0, each row belongs to a
-  // single panel. Only tiles without a swizzle can have panels: wgmma reads such tiles in panels of 16 bytes.
+  // The number of columns of a panel, which must divide `cols`. If `panel_cols` is 0, each row belongs to a
+  // single panel. Only a tile without a swizzle can have panels of a chosen width; wgmma reads such a tile in
+  // panels of 16 bytes.
   int panel_cols = 0;
 };
 
@@ -63,30 +64,29 @@ struct StageFilling {
 };
 }  // namespace detail
 
-// A view of a place in shared memory: one stage of a tile, or some rows or columns of the stage. The device
-// may compute the view's address.
+// A view of a place in shared memory: one stage of a tile, or some rows or columns of the stage. The view's
+// address may be a device value.
 class TileView {
  public:
   // Returns a view of `count` rows, starting at row `first`, which must be a multiple of 8 so that the
-  // swizzle's pattern begins there. If the device computes `first`, its value is not checked; neither is the
-  // index of a stage.
+  // swizzle's pattern begins there. If `first` or the index of a stage is a device value, it is not checked.
   TileView rows(u32 first, int count, Where where = Where::here()) const;
-  // Returns a view of `count` columns, beginning at column `first`. The columns must form whole panels. If
-  // the device computes `first`, its value is rounded down to the start of a panel.
+  // Returns a view of `count` columns, beginning at column `first`. The columns must form complete panels. If
+  // `first` is a device value, it is rounded down to the start of a panel.
   TileView cols(u32 first, int count, Where where = Where::here()) const;
   // Returns a view of the same bytes with rows and columns exchanged, for example for a wgmma operand stored
   // along m or n.
   TileView transposed() const;
-  // A TileView has no copy options. Each of the following functions returns a view with an option, which only
-  // copies accept.
+  // A TileView has no copy options. Each of the following functions returns a view with an option. Only
+  // copies accept such a view.
   //
   // Makes TMA loads fetch this view once for all CTAs of the cluster along `axes`, which must not be empty.
-  // Each of these CTAs fetches some of the rows for all of them, and expects the bytes of the whole view. If
+  // Each of these CTAs fetches some of the rows for all of them, and expects the bytes of the entire view. If
   // there is only one CTA along the axes, the load is an ordinary load.
   LoadView multicast(ClusterAxes axes) const;
   // Make `barrier` count the bytes of loads into this view. With on(), the caller itself must arrive at the
   // barrier and make it expect the bytes. With expecting(), each load makes the barrier expect the bytes of
-  // the whole view and arrives once (PTX ISA, mbarrier.arrive.expect_tx). A barrier that counts one arrival
+  // the entire view and arrives once (PTX ISA, mbarrier.arrive.expect_tx). A barrier that counts one arrival
   // per load then needs no other arrivals.
   LoadView on(smem barrier) const;
   LoadView expecting(smem barrier) const;
@@ -104,10 +104,10 @@ class TileView {
   smem address() const { return address_; }
   int row_count() const { return rows_; }
   // whole() is the tile that contains this view. first_row() and first_col() are the view's first row and
-  // column in that tile, if the host knows them. tile() is a tile that consists of only the columns of the
-  // view.
+  // column in that tile, if they are known on the host. tile() is a tile that consists of only the columns of
+  // the view.
   const SharedTile& whole() const { return *whole_; }
-  // stage() is the stage of whole() that contains the view, if the host knows which it is.
+  // stage() is the index of the stage of whole() that contains the view, if it is known on the host.
   const std::optional<int>& first_row() const { return first_row_; }
   const std::optional<int>& first_col() const { return first_col_; }
   const std::optional<int>& stage() const { return stage_; }
@@ -115,8 +115,8 @@ class TileView {
   int bytes() const;  // size of the view's elements
   // Returns the layout that maps (row, column), or (column, row) if the view is transposed, to the number of
   // the element, counted from the view's address. All code that computes addresses uses this layout. Throws
-  // Error if the view begins, or may begin, inside the swizzle's pattern, since the swizzle could then not be
-  // applied to the offset alone.
+  // Error if the view begins, or may begin, inside the swizzle's pattern, because the swizzled offset would
+  // then also depend on the view's address.
   ComposedLayout layout(Where where = Where::here()) const;
   // Return members that are set for a view of a pipeline's stage: the barrier that counts the bytes of loads
   // into the view and, in a producer, the object that tracks writes to the stage.
@@ -138,9 +138,9 @@ class TileView {
 };
 
 // A tile of rows x cols elements, in `stages` contiguous stages. The tile consists of row-major panels. A
-// panel is as wide as the swizzle's span or, without a swizzle, has the width that the shape states. Its
-// bytes are laid out the way TMA writes a box and wgmma reads it. Only layout() determines the position of an
-// element.
+// panel is as wide as the swizzle's span or, without a swizzle, has the width that the shape states. The
+// bytes of a panel are in the order in which TMA writes a box and wgmma reads it. Only layout() determines
+// the position of an element.
 class SharedTile {
  public:
   SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, std::string name,
@@ -201,8 +201,8 @@ class SharedTile {
   uint32_t offset_ = 0;
 };
 
-// The shared memory of a tile with all its stages, or of a view that the host knows to be contiguous. Another
-// tile can be made in this memory when no code needs the contents any more.
+// The shared memory of a tile with all its stages, or of a view that is known on the host to be contiguous.
+// When its contents are no longer needed, another tile can be made in this memory.
 class SharedRegion {
  public:
   SharedRegion(const SharedTile& tile);                             // NOLINT: implicit

@@ -50,7 +50,8 @@ class ThreadAddresses {
     const int64_t inside = split.inside[static_cast<size_t>(i)],
                   outside = split.outside[static_cast<size_t>(i)];
     if (!split.apart) return moved(moved(start_, swizzle.apply(N::add(of_thread_, I(inside)))), I(outside));
-    // The known bits can simply be added, except for bits that the thread's part may also set.
+    // The bits that are known on the host can simply be added, except for those that the thread's part may
+    // also set.
     const int64_t offset = swizzle(inside), met = offset & split.taken;
     auto base = bases_.find(met);
     if (base == bases_.end()) base = bases_.emplace(met, moved(start_, N::bit_xor(of_thread_, I(met)))).first;

@@ -10,7 +10,7 @@
 namespace ptxbuilder::detail {
 namespace {
 
-constexpr int kPlaces = 4, kWords = 4;  // a place of 16 bytes holds the first 4 axes of a tile
+constexpr int kPlaces = 4, kWords = 4;  // a place holds the indices along a tile's first 4 axes
 
 int compared(const GridIndex& tile) { return std::min(tile.size(), kWords); }
 

@@ -1,5 +1,5 @@
-// Checks that the roles of a pipeline process the same tiles. Tiles that the host knows are checked while the
-// kernel is built; other tiles are checked on the device if the kernel contains checks.
+// Checks that the roles of a pipeline process the same tiles. Tiles that are known on the host are checked
+// while the kernel is built; other tiles are checked on the device if the kernel contains checks.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,12 @@ class TileOrderCheck {
   TileOrderCheck(Kernel& kernel, int compute_warpgroups);
 
   // The loading role calls loads() once, and then the computing role calls computes() once. Each role then
-  // calls the returned function for each of its tiles. The function that computes() returns throws Error if
-  // the host knows that a tile differs from the loading role's tile. If the kernel contains checks
+  // calls the returned function for each of its tiles. The function that computes() returns throws Error if a
+  // tile is known on the host to differ from the loading role's tile. If the kernel contains checks
   // (ChecksScope), the roles exchange their tiles on the device.
   std::function<void(const GridIndex& tile)> loads(bool one_thread);
   std::function<void(const GridIndex& tile)> computes();
-  // Throws Error if the host knows that the roles process different numbers of tiles.
+  // Throws Error if it is known on the host that the roles process different numbers of tiles.
   void end() const;
 
  private:

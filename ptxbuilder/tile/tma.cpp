@@ -29,7 +29,7 @@ struct RowsOfView {
   bool pixels = false;
 };
 
-// Returns the end of an error message, which advises the author how to make the boxes of a tile small enough
+// Returns the end of an error message, which tells the author how to make the boxes of a tile small enough
 // along a dimension.
 std::string smaller_boxes(const SharedTile& tile, int dimension, int extent) {
   if (dimension > 0)
@@ -93,7 +93,7 @@ BoxExtents box_extents(const TileView& view, int parts, RowsOfView of, std::stri
     return {cols, rows};
   }
   // A box has no gaps, so if a row needs several boxes, each of them contains only this row. Boxes of 8 rows
-  // are aligned, since a row has at least 16 bytes.
+  // are aligned, because a row has at least 16 bytes.
   return {cols, cols == tile.panel_cols() ? box_extent(rows, 1, 8, tile, operation) : 1};
 }
 
@@ -153,7 +153,7 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, RowsOfView of, std:
   return boxes;
 }
 
-// Throws Error if the host knows that CTAs of a group use different coordinates for the block that they
+// Throws Error if CTAs of a group are known on the host to use different coordinates for the block that they
 // share.
 void check_multicast(const MulticastGroups& groups, const std::vector<u32>& coordinates,
                      std::string_view operation) {

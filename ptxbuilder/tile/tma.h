@@ -12,7 +12,7 @@ using isa::CopyReduction;
 
 namespace detail {
 
-// A destination and the caller's source line, since a variadic function cannot take the line as its last
+// A destination and the caller's source line, because a variadic function cannot take the line as its last
 // parameter.
 struct Destination {
   template <std::convertible_to<LoadView> V>
@@ -21,7 +21,7 @@ struct Destination {
   Where where;
 };
 
-// Converts a coordinate. Coordinates are signed, since a box may begin before its tensor. If a host integer
+// Converts a coordinate. Coordinates are signed, because a box may begin before its tensor. If a host integer
 // is out of range, the Error names the caller's line rather than a line of this header.
 inline u32 coordinate(u32 c, Where) { return c; }
 inline u32 coordinate(s32 c, Where) { return u32(c); }
@@ -52,26 +52,26 @@ CopyRecord tma_store(const MapArgument& to, std::optional<CopyReduction> reducti
 void each_box(const TmaBoxes& boxes, const Index& part, smem start, const std::vector<u32>& coordinates,
               const std::function<void(smem, const std::vector<Argument>&)>& copy);
 
-// Prepares a load. Checks that the view has a barrier, records the load in the stage to which the view
-// belongs, if any, and makes the barrier of expecting() expect the bytes.
+// Prepares a load. Checks that the view has a barrier, and, if the barrier was set with expecting(), makes it
+// expect the bytes. If the view belongs to a stage, records the load in the stage.
 void begin_load(const LoadView& to, std::string_view operation);
-// Throws Error for a transposed view, since copies cannot exchange rows and columns.
+// Throws Error for a transposed view, because copies cannot exchange rows and columns.
 void check_upright(const TileView& place, std::string_view operation);
 // Returns a view's L2 hint as an operand of an instruction.
 std::optional<u64> cache_policy(const std::optional<Eviction>& eviction);
-// Throws Error unless the type has this reduction. The message names the type's reductions and the types with
-// this reduction.
+// Throws Error unless TMA supports this reduction for the type. The message lists the reductions that the
+// type supports and the types that support this reduction.
 void check_reduction(CopyReduction reduction, DType type, std::string_view operation);
-// Throws Error if the host knows that a box does not begin at a multiple of 16 bytes along the innermost
+// Throws Error if a box is known on the host not to begin at a multiple of 16 bytes along the innermost
 // dimension. TMA rejects such a box, whether it is inside or outside the tensor.
 void check_innermost(u32 coordinate, DType type, std::string_view operation);
 
 // Adds a view and its tile to the kernel's record.
 ViewRecord record_view(KernelRecord& record, const TileView& view);
 
-// Completes the recipe of a tensor map parameter. `fill` is the value that a load uses outside the tensor; it
-// is empty for a store. Throws Error if an earlier copy needed another recipe. `copy` describes the new copy
-// in the message.
+// Completes the recipe of a tensor map parameter. `fill` is the value that a load uses outside the tensor,
+// and is empty for a store. Throws Error if an earlier copy needed another recipe. `copy` describes the new
+// copy in the message.
 void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill,
                      const std::string& copy, std::string_view operation);
 
@@ -80,13 +80,13 @@ void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFil
 // Loads the box at `coordinates` into a view. There are 1 to 5 coordinates, in elements, innermost first. A
 // negative coordinate denotes a position before the tensor. The first coordinate must be a multiple of 16
 // bytes. Elements outside the tensor become zeros, or the value set with `.outside()`. Either one thread
-// makes this call, or all threads make it and `.when()` selects one. The view's barrier counts the bytes: the
-// barrier of the view's stage, of `.on(bar)` or of `.expecting(bar)`. A tile wider than its swizzle's span
-// needs one copy for each panel. A view of more than 256 rows, which must be a multiple of 8, is divided into
-// several copies with an equal number of rows. If a panel has more than 256 columns, which must be a multiple
-// of 128 bytes, its rows are copied one by one, each in several copies. The tensor map's recipe (box,
-// swizzle, type, fill) follows from the view. Throws Error if the box is illegal, if another copy uses the
-// map with another box or fill, or if the view has no barrier.
+// makes this call, or all threads make it and `.when()` selects one. The bytes are counted by the barrier
+// that was set with `.on(bar)` or `.expecting(bar)`, or else by the barrier of the view's stage. A tile wider
+// than its swizzle's span needs one copy for each panel. A view of more than 256 rows, which must be a
+// multiple of 8, is divided into several copies with an equal number of rows. If a panel has more than 256
+// columns, which must be a multiple of 128 bytes, its rows are copied one by one, each in several copies. The
+// view determines the tensor map's recipe (box, swizzle, type, fill). Throws Error if the box is illegal, if
+// another copy uses the map with another box or fill, or if the view has no barrier.
 template <detail::Coordinate... C>
 void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
   detail::emit_load(to, from, {detail::coordinate(coordinates, to.where)...});
@@ -99,12 +99,12 @@ inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u
 
 // Makes the rows of a view run along two dimensions of the tensor: `inner` rows along the second-innermost
 // dimension, repeated along the next dimension. `inner` must divide the number of rows. A tile's rows can
-// thus be the product of two modes of a tensor, and each mode has its own bound.
+// thus run along two modes of a tensor, each of which has its own bound.
 struct FoldedRows {
   int inner;
 };
-// Loads folded rows with a single copy of at most 256 rows along each dimension. If CTAs share the load, each
-// fetches a multiple of `inner` rows, or a number of rows that divides `inner`.
+// Loads folded rows with a single copy of at most 256 rows along each dimension. If CTAs share the load, the
+// number of rows that each CTA fetches must be a multiple or a divisor of `inner`.
 inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u32>& coordinates,
                      FoldedRows rows) {
   detail::emit_load(to, from, coordinates, rows.inner);
@@ -125,10 +125,10 @@ inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u
   detail::emit_load(to, from, coordinates, 0, offsets.along);
 }
 
-// Prefetches into L2 the data that a load into the view would fetch, so that the load is faster (PTX ISA,
-// cp.async.bulk.prefetch.tensor). Nothing is written to the view, and L2 stays coherent, so the call may
-// precede griddepcontrol_wait(). Throws Error for a view with a barrier of its own, an L2 hint or a fill
-// other than zeros, since these options would have no effect.
+// Prefetches into L2 the data that a load into the view would fetch, so that the load itself is faster (PTX
+// ISA, cp.async.bulk.prefetch.tensor). Nothing is written to the view, and L2 stays coherent, so the call may
+// precede griddepcontrol_wait(). Throws Error if a barrier, an L2 hint or a fill other than zeros has been
+// set for the view, because these options would have no effect.
 template <detail::Coordinate... C>
 void tma_prefetch(detail::Destination like, TensorMap from, C... coordinates) {
   detail::emit_prefetch(like, from, {detail::coordinate(coordinates, like.where)...});
@@ -156,8 +156,7 @@ inline void tma_store(detail::MapArgument to, const CopyView& from, const std::v
 
 // Works like tma_store(), but combines each element with the corresponding element in global memory (PTX ISA,
 // cp.reduce.async.bulk.tensor). The reductions are add, min, max, inc, dec, bit_and, bit_or and bit_xor. If
-// the type does not have this reduction, the function throws an Error that lists the reductions that the type
-// has.
+// the type does not have this reduction, the function throws an Error that lists the reductions of the type.
 template <detail::Coordinate... C>
 void tma_reduce(CopyReduction reduction, detail::MapArgument to, const CopyView& from, C... coordinates) {
   detail::tma_store(to, reduction, from, {detail::coordinate(coordinates, to.where)...});

@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 namespace {
 
-// Returns how many rows of a tile run along the second-innermost dimension.
+// Returns the number of a tile's rows that run along the second-innermost dimension.
 FoldedRows inner_rows(const TensorModes& tile, const TileView& place, std::string_view operation) {
   tile.check_mapped(operation);
   const std::array<TensorModes::Axis, 2> axes = tile.axes(operation);

@@ -95,7 +95,7 @@ CopyRecord plan(const TensorCopy& copy, bool is_store, TensorMap map, const Tile
   record.boxes = copy.boxes();
   record.groups = groups;
   const size_t last = copy.extents().size() - 1;
-  // The number of view rows between one index of a dimension and the next.
+  // The distance in the view, in rows, between consecutive indices of each dimension.
   std::vector<int64_t> rows(last + 1, 1);
   for (size_t d = last; d-- > 1;) rows[d - 1] = rows[d] * copy.extents()[d];
   for (size_t m = copy.map_modes().size(); m-- > 0;) {

@@ -6,7 +6,8 @@
 
 namespace ptxbuilder {
 
-// Selects `length` elements along one dimension, beginning at `start`, which the host or the device knows.
+// Selects `length` elements along one dimension, beginning at `start`, which may be a host integer or a
+// device value.
 struct Slice {
   u32 start;
   int64_t length;
@@ -19,9 +20,9 @@ inline Slice ds(detail::HostInteger auto start, int64_t length, Where where = Wh
 
 // The part of a tile in shared memory that two slices select. The part has an address, and a layout in the
 // form that a TiledCopy accepts. shared_slice() returns a SharedSlice. The starts of the slices must be
-// multiples of their lengths. shared_slice() throws Error if the host knows that a start is not a multiple.
-// It also throws Error if the lengths do not divide the tile, or if the swizzle's pattern would not begin
-// anew in each part.
+// multiples of their lengths. shared_slice() throws Error if a start is known on the host not to be a
+// multiple. It also throws Error if the lengths do not divide the tile, or if the swizzle's pattern would not
+// begin anew in each part.
 struct SharedSlice {
   smem address;
   ComposedLayout memory;
@@ -38,11 +39,11 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
 // together run along its rows. One thread calls this function. The view determines the other properties, as
 // in tile/tma.h: the barrier that counts copy.bytes(), the CTAs that share the load by multicast (each
 // fetches an equal number of boxes), the L2 hint, the threads that make the copy, and the fill outside the
-// tensor. The tensor map's recipe follows from the copy. The launch passes copy.map_tensor() as the map's
+// tensor. The copy determines the tensor map's recipe. The launch passes copy.map_tensor() as the map's
 // tensor. The start along a transformed dimension must be a multiple of the tile along this dimension, and
-// the start along a dropped dimension must be 0. Throws Error if the host knows that a start violates these
-// rules. Also throws Error if the lengths differ from the copy's, if the view has another type or extent, or
-// if another copy uses the map with another box or fill.
+// the start along a dropped dimension must be 0. Throws Error if a start is known on the host to violate
+// these rules. Also throws Error if the lengths differ from the lengths of the copy, if the view has another
+// type or extent, or if another copy uses the map with another box or fill.
 void tma_load(const TensorCopy& copy, const LoadView& to, TensorMap from, const std::vector<Slice>& slices,
               Where where = Where::here());
 // Store a view to slices of a tensor, or combine its elements with those in memory. tile/tma.h describes the
@@ -54,8 +55,8 @@ void tma_reduce(CopyReduction reduction, const TensorCopy& copy, TensorMap to,
 
 // Copy between slices of a tensor and an address, for shared memory that does not belong to a tile. The
 // address must be aligned to the swizzle's pattern (8 spans, at least 128 bytes). prove() does not check
-// these copies. If there is a `condition`, only threads for which it is true make the copy; otherwise, all
-// calling threads do.
+// these copies. If there is a `condition`, only threads for which it is true make the copy. Otherwise, all
+// calling threads make the copy.
 void tma_load(const TensorCopy& copy, smem to, TensorMap from, const std::vector<Slice>& slices, smem barrier,
               std::optional<pred> condition = std::nullopt, Where where = Where::here());
 void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, smem from,

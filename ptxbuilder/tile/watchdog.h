@@ -1,5 +1,5 @@
-// Sets a time limit for every wait of a kernel, so that a kernel that hangs reports where it waits and what
-// it waits for.
+// Sets a time limit for every wait of a kernel, so that a kernel that hangs reports the place of the wait and
+// the object for which it waits.
 //
 //   const Compiled compiled = [&] {
 //     const WatchdogScope watched;  // waits of more than a second are reported
@@ -13,13 +13,13 @@
 
 namespace ptxbuilder {
 
-// While a scope exists, kernels begun on this thread watch their waits for mbarriers, for counters in global
-// memory, and at barriers for threads and for the cluster. Such a kernel has one more parameter, "report",
-// for which runtime::LoadedKernel passes memory. A wait for an mbarrier or a counter is reported if it takes
-// longer than the limit, and ends the launch with a trap after twice the limit. Waits at barriers for threads
-// and for the cluster have no limit; they are reported when other waits end the launch, or when synchronize()
-// gives up. A Kernel on a front end's function is never watched, nor is a loop around mbarrier_try_wait that
-// the kernel's author writes.
+// While a scope exists, kernels that are constructed on this thread watch their waits for mbarriers, for
+// counters in global memory, and at barriers for threads and for the cluster. Such a kernel has one more
+// parameter, "report", and runtime::LoadedKernel passes memory for this parameter. A wait for an mbarrier or
+// a counter is reported if it takes longer than the limit, and ends the launch with a trap after twice the
+// limit. Waits at barriers for threads and for the cluster have no limit; they are reported when other waits
+// end the launch, or when synchronize() gives up. Kernels on a front end's function, and loops that the
+// author writes around mbarrier_try_wait, are never watched.
 class WatchdogScope {
  public:
   // Throws Error unless the limit is 1 to 2^20 ms.
@@ -42,7 +42,7 @@ namespace detail {
 struct Awaited {
   std::optional<smem> barrier = {};
   std::optional<gmem> counter = {};
-  bool is_wide = false;  // whether the counter has 64 bits
+  bool is_wide = false;  // true if the counter has 64 bits
   u32 expected = 1;      // the expected parity, or the expected value of the counter
   std::string_view what = {};
   // Tests without blocking whether the loop has to wait. A profile needs this function if goes_on() blocks,

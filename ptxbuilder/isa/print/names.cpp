@@ -45,7 +45,8 @@ Family family_of(std::string_view name, std::string_view form, std::string_view 
   return family;
 }
 
-// Returns the text of the parts for these values, or nothing if a part does not spell the value of its field.
+// Returns the spelling of the parts for these values, or nothing if a part has no spelling for the value of
+// its field.
 std::optional<std::string> written(const std::vector<Part>& parts, const Values& values) {
   std::string text;
   for (const Part& part : parts) {
@@ -83,8 +84,8 @@ void find_members(Family& family) {
   std::vector<std::vector<Part>> keys;
   for (const std::string_view key : family.keys) keys.push_back(parts_of(key, family.fields));
   const std::vector<Part> name = parts_of(family.row_name, family.fields);
-  const auto is_first = [&](size_t number, const Values& values) {  // whether `number` is the first of the
-                                                                    // keys that the manual contains
+  // Returns whether `number` is the first of the keys that the manual contains.
+  const auto is_first = [&](size_t number, const Values& values) {
     for (size_t i = 0; i < number; ++i)
       if (const auto key = written(keys[i], values); key && find_instruction(*key)) return false;
     return true;

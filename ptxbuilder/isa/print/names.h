@@ -16,8 +16,8 @@ struct ShortName {
   // fixed text, such as "clamp=31", replaces the operand of the same name.
   std::string_view operands = {};
   std::string_view intrinsic = {};  // LLVM intrinsic that prints the same instruction
-  bool stays = false;  // whether LLVM must not move the instruction, although its results depend only on its
-                       // operands
+  // True if LLVM must not move the instruction, although its results depend only on its operands.
+  bool stays = false;
 };
 
 const std::vector<ShortName>& short_names();
@@ -32,7 +32,8 @@ struct Axis {
   std::vector<std::pair<std::string_view, std::string_view>> words;
 };
 
-const std::vector<Axis>& axes();  // the first three, int, bool and DType, are common to all families
+// Returns all axes. The first three, int, bool and DType, are common to all families.
+const std::vector<Axis>& axes();
 constexpr size_t kCommonAxes = 3;
 
 struct Field {
@@ -59,8 +60,8 @@ struct Family {
 
 const std::vector<Family>& families();
 
-// A part of a key or a name: a text, or a field. The values of the field are spelled with words or as
-// numbers.
+// A part of a key or a name, which is either fixed text or a field. The values of the field are spelled as
+// words or as numbers.
 struct Part {
   std::string_view text = {};
   size_t field = 0;

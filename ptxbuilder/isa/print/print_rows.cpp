@@ -27,8 +27,8 @@ std::string told(const Row& row) {
                      early.empty() ? "{}" : fmt::format("Targets::parse(\"{}\")", early.text("+")));
 }
 
-// Returns code for a row as a constant with parsed operands. This takes half as long to compile as parsing
-// the operands at compile time.
+// Returns code for a row as a constant with parsed operands. Such a constant compiles twice as fast as a
+// constant whose operands are parsed at compile time.
 std::string constant(const Row& row) {
   const auto number = [](int64_t n) {
     return n == INT64_MIN ? "INT64_MIN" : n == INT64_MAX ? "INT64_MAX" : std::to_string(n);
@@ -110,9 +110,9 @@ std::string is_one_of(const Family& family, const Field& field, const std::set<i
   return fmt::format("detail::is_one_of({}, {{{}}})", in_form(family, field), fmt::join(all, ", "));
 }
 
-// The allowed values of a field, as a condition and in words. An example is "n is 8 to 256 in steps of 8". If
-// the values depend on an earlier field, an example is "a is f16, e4m3 or e5m2 (d = f16), u8 or s8 (d =
-// s32)".
+// The allowed values of a field, as a C++ condition and in words. The words are, for example, "n is 8 to 256
+// in steps of 8" or, if the values depend on an earlier field, "a is f16, e4m3 or e5m2 (d = f16), u8 or s8 (d
+// = s32)".
 struct Rule {
   std::string condition, text;
 };
@@ -126,7 +126,7 @@ std::vector<Rule> rules_of(const Family& family) {
       for (const Member& m : family.members) by[before(m.values)].insert(m.values[i]);
       return by;
     };
-    const auto is_told_by = [&](auto before) {  // whether these fields determine the values
+    const auto is_told_by = [&](auto before) {  // true if these fields determine the values
       const auto by = values_by(before);
       for (const auto& [whole, values] : values_by([&](const Values& v) {
              return Values(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(i));
@@ -144,8 +144,7 @@ std::vector<Rule> rules_of(const Family& family) {
       while (!is_told_by([&](const Values& v) { return Values{v[known]}; }))
         if (++known == i)
           throw Error(fmt::format("{}: {} depends on two fields before it", family.name, field.name));
-      std::map<std::set<int>, std::set<int>> with;  // sets of values of the field, by the values of the other
-                                                    // field
+      std::map<std::set<int>, std::set<int>> with;  // values of the other field for each set of values
       for (const auto& [other, values] : values_by([&](const Values& v) { return Values{v[known]}; }))
         with[values].insert(other[0]);
       for (const auto& [values, others] : with) {
@@ -306,7 +305,7 @@ std::string table() {
   return text + "\n}  // namespace ptxbuilder::isa\n";
 }
 
-// Writes a file, unless the file already contains this text. The modification time then does not change, so
+// Writes a file, unless the file already has this content. An unchanged file keeps its modification time, so
 // that files that include it are not rebuilt.
 void write(const char* path, const std::string& text) {
   std::ifstream before(path, std::ios::binary);
