@@ -8,7 +8,7 @@
 //   p.causal = true;
 //   if (size_t bytes = attention.workspace_bytes(p))
 //     p.workspace = workspace = runtime::Buffer(*device, bytes);
-//   p.stream = stream;  // a CUstream; without it, the device's own
+//   p.stream = stream;  // a CUstream; without it, the device's own stream
 //   attention(p);       // queued
 #pragma once
 
@@ -88,9 +88,9 @@ struct DeviceHeads {
 // single head, and its first `value_depth` columns are also the values; V is omitted. `value_depth` must be
 // 256 or 512, and K must have 64 columns more. These calls may have masks, lengths, and pages with a multiple
 // of 8 rows, but no other options. With a `cache_type` of e4m3, `type` must be bf16, `depth` must be 576, and
-// a row of K consists of 656 bytes: 512 values of e4m3, 4 factors in f32 for 128 values each, and the last 64
-// columns in bf16. The strides of K are then in bytes. There are no other scales. Values times their factors
-// are rounded to bf16.
+// a row of K consists of 656 bytes: 512 values of e4m3, 4 factors in f32, one for every 128 of these values,
+// and the last 64 columns in bf16. The strides of K are then in bytes. There are no other scales. Values
+// times their factors are rounded to bf16.
 //
 // NaN and infinity: a NaN or an infinity in Q makes only its own row NaN. In K it affects every row that sees
 // its key, and in V one column of these rows. In V it may also affect rows that do not see its key, because
@@ -124,9 +124,9 @@ struct AttentionArguments {
   runtime::View tree_mask = {};     // u32 [batch, query] or, if packed, [row of Q]; no memory: no tree
   runtime::View block_table = {};   // u32 [batch, ceil(keys / page)]; batches are `table_stride` apart
   runtime::View k_scale = {}, v_scale = {};  // f32 [scales] if K and V are e4m3; both may be omitted
-  runtime::View q_scale = {};                // f32 [scales] if Q is e4m3 and k_scale and v_scale are given
-  int64_t scales = 1;                        // 1 or the number of heads of K
-  bool page_scales = false;                  // k_scale and v_scale have `scales` numbers for each page
+  runtime::View q_scale = {};  // f32 [scales] if Q is e4m3 and `k_scale` and `v_scale` are given
+  int64_t scales = 1;          // 1 or the number of heads of K
+  bool page_scales = false;    // k_scale and v_scale have `scales` numbers for each page
   std::vector<runtime::Argument> score =
       {};  // arguments for the parameters that AttentionOptions::score declares, in order
   runtime::View workspace = {};
@@ -135,7 +135,7 @@ struct AttentionArguments {
   // The rows per page, and the number of pages; 0 if there are no pages. With pages, the batch strides of K
   // and V are strides between pages. For each batch, block_table lists as many pages as `keys` keys fill.
   int64_t page = 0, pages = 0;
-  std::optional<int64_t> table_stride = {};  // in entries; unset: block_table has no gaps
+  std::optional<int64_t> table_stride = {};  // in entries; unset: `block_table` has no gaps
 
   bool packed() const { return query_offsets.address != 0 || key_offsets.address != 0; }
   bool packs_keys() const { return packed() && key_lengths.address == 0; }
@@ -179,17 +179,17 @@ class Attention {
   // is usually 0 if TMA can access all operands in place. Throws an Error if operator() would.
   size_t workspace_bytes(const AttentionArguments& arguments, Where where = Where::here());
 
-  // Returns the tile that the call currently uses: the tile chosen at the first call, or the tile that tune()
-  // found. Throws an Error if operator() would, and also if there is nothing to do, since the call then uses
-  // no tile.
+  // Returns the tile that the call currently uses, which was chosen at the first call or found by tune().
+  // Throws an Error if operator() would, and also if there is nothing to do, since the call then uses no
+  // tile.
   AttentionTile tile(const AttentionArguments& arguments, Where where = Where::here());
 
   // Finds the fastest of twelve tiles (attention_tiles_to_measure()) for calls of this size on this device,
   // and uses this tile in all later calls. If the user's tile file lists the call, its tile is used; the file
   // is ignored if the options have a score, which it does not describe. Otherwise the tiles are measured,
   // which takes about 50 ms, or seconds if kernels have to be compiled. Q, K and V may hold anything; offsets
-  // are read; O and lse are not written. The host waits for the stream. Meanwhile, copies of the tensors take
-  // device memory: up to twice the size of the L2 cache, or the size of the call's tensors if they are
+  // are read; O and lse are not written. The host waits for the stream. Meanwhile, copies of the tensors
+  // occupy device memory: up to twice the size of the L2 cache, or the size of the call's tensors if they are
   // larger. Afterwards, results may differ in their last bits, since tiles add in different orders, and the
   // call may need a workspace of a different size. Throws an Error if operator() would, if the device is not
   // a GPU, or if the stream is being captured.

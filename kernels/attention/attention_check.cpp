@@ -158,7 +158,7 @@ void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
                        p.scales, key_heads));
 }
 
-// Throws an Error if keys are too wide for separate values but do not meet the rules for latent values.
+// Throws an Error if keys are too wide for separate values but do not satisfy the rules for latent values.
 void check_latent(const AttentionArguments& p, int64_t key_heads, int64_t columns, Where where) {
   if (p.depth <= AttentionOperation::kMostColumns) return;
   AttentionOperation o;

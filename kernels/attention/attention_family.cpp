@@ -91,9 +91,9 @@ AttentionSize attention_size(const command::Fields& f) {
   return s;
 }
 
-// Chooses the tile for the size in the fields. Tiles of whole blocks are excluded, since launches may have
-// any number of keys, and so are tiles that divide keys among CTAs, since a launch would have to pass their
-// number.
+// Chooses the tile for the size in the fields. Excludes tiles with `whole_blocks`, since launches may have
+// any number of keys, and tiles that divide keys among CTAs, since a launch would have to pass the number of
+// these CTAs.
 void choose_tile(command::Fields& f) {
   const AttentionOperation o = operation(f);
   if (o.has_own_lengths() || o.heads_in_rows > 1)

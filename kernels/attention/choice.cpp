@@ -21,9 +21,9 @@ constexpr int kBytesOfPart = 112 << 10;  // bytes of tiles that a CTA may have i
 constexpr double kBytesOfUs = 22000;     // bytes of keys and values that an SM loads per microsecond
 constexpr double kAlone = 1.09;          // time of a single CTA on an SM, relative to half the time of two
 constexpr double kPartUs = 0.13;         // microseconds to add a part
-// Estimates for latent values: bytes of parts that are added per microsecond, and microseconds for the
-// products of a key. If there are few CTAs, each loads somewhat faster than its share of the memory
-// bandwidth, but takes at least kLeastShare of the time.
+// Estimates for latent values. They are the bytes of parts that are added per microsecond, and the
+// microseconds for the products of a key. If there are few CTAs, each loads somewhat faster than its share of
+// the memory bandwidth, but takes at least kLeastShare of the time.
 constexpr double kPartBytesOfUs = 90000, kLatentKeyUs = 0.025, kLeastShare = 0.85;
 // Adjacent CTAs belong to different teams, and read the same keys of adjacent heads, which are adjacent in
 // memory. Loads take kNarrow times as long if these rows together have fewer than kAdjacentBytes bytes: 70.6
@@ -35,7 +35,7 @@ constexpr double kLaunchUs = 3;
 constexpr double kMaskNs =
     400;  // added to the time of a tile's first block if the keys end within this block
 constexpr double kLeastScale =
-    0.35;  // lower bound when times are scaled to narrower heads, since the softmax takes as long
+    0.35;  // lower bound when times are scaled to narrower heads, since their softmax takes equally long
 
 struct Measured {
   int depth, value_depth;
@@ -55,8 +55,8 @@ const std::vector<Measured>& measured() {
 
 bool is_masked(const AttentionOperation& o) { return o.causal || o.window || o.has_own_lengths(); }
 
-// Returns whether the row may be used for `o`: its heads are at least as wide, and it agrees with `o` on
-// whether there is a mask and on whether products are e4m3.
+// Returns whether the row may be used for `o`. Its heads must be at least as wide, it must have a mask
+// exactly if `o` has one, and its products must be e4m3 exactly if those of `o` are.
 bool is_for(const Measured& row, const AttentionOperation& o) {
   return row.depth >= o.depth && row.value_depth >= o.value_depth && row.masked == is_masked(o) &&
          (row.tile.cache_stages > 0) == o.e4m3_products;
@@ -79,9 +79,9 @@ const Measured* nearest(const AttentionOperation& o, const AttentionTile& t) {
   return best;
 }
 
-// The work of a head. `rows` is the number of blocks of queries. `all`, `least` and `most` are the total, the
-// least and the greatest number of blocks of keys that a block of queries needs, counted as KeyBlocks counts
-// them.
+// The work of a head. `rows` is the number of blocks of queries. `all` is the total number of blocks of keys
+// that the blocks of queries need; `least` and `most` are the smallest and the largest number that a block of
+// queries needs. They are counted as in KeyBlocks.
 struct Blocks {
   double rows = 0, all = 0, least = INFINITY, most = 0;
 };
@@ -117,15 +117,15 @@ bool legal(const AttentionOperation& o, const AttentionTile& t) {
 }
 
 // Returns whether the tile fits in the registers. Scores are f32, and weights have the type of the products.
-// How many other registers are needed was measured with ptxas 13.0.
+// The number of other registers that are needed was measured with ptxas 13.0.
 bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
   const bool masked = is_masked(o);
   const int taken = t.bn / 2 + t.bn * size_of(o.product_type()) / 8 + o.value_depth / 2 * (1 + o.promotes),
             more = (o.window || o.has_step()) && masked && !o.e4m3_products ? 8 : 0;
   // Warpgroups that fill rings leave fewer registers for the consumers, and limit a product to 128 columns.
   if (o.fills_keys() && (t.bn > 128 || taken > (o.value_depth > 128 ? 176 : 128))) return false;
-  // A wgmma cannot use more registers than a thread has when the kernel starts. With four warpgroups, this is
-  // 128.
+  // A wgmma cannot use more registers than a thread has when the kernel starts. With four warpgroups, this
+  // limit is 128.
   if (o.e4m3_products && t.bn > 192) return false;
   // A warpgroup that transposes values leaves fewer registers for the consumers (kernel.cpp).
   const int for_transposer = !o.e4m3_products ? 0 : t.consumers == 3 ? 32 : t.persistent ? 28 : 16;
@@ -160,7 +160,7 @@ std::optional<AttentionTile> usable(const Measured& row, const AttentionOperatio
   return is_for(row, o) && legal(o, t) && fits_registers(o, t) ? std::optional(t) : std::nullopt;
 }
 
-// Returns how many bytes a key and its value take in memory.
+// Returns how many bytes a key and its value occupy in memory.
 int bytes_of_key(const AttentionOperation& o) {
   if (o.has_byte_rows()) return LatentRow::kBytes;
   return (o.depth + (o.has_latent_values() ? 0 : o.value_depth)) * size_of(o.key_type());
@@ -196,7 +196,7 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
                          int multiprocessors) {
   const auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const Blocks of_rows = blocks_of(o, s, t);
-  // If queries are packed, one sequence is assumed to have the greatest number of queries, and all others are
+  // If queries are packed, one sequence is assumed to have the largest number of queries, and all others are
   // assumed to have one query.
   AttentionSize of_one_query = s;
   if (o.packed) of_one_query.queries = o.heads_in_rows;

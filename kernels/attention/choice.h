@@ -1,5 +1,5 @@
 // Chooses the tile of a forward pass without measuring: among the tiles of measured.def, the one with the
-// least predicted time.
+// shortest predicted time.
 #pragma once
 
 #include <vector>
@@ -39,15 +39,16 @@ KeyDivision key_division(const AttentionOperation& operation, const AttentionSiz
 std::vector<AttentionTile> attention_candidates(const AttentionOperation& operation,
                                                 const AttentionSize& size);
 
-// Returns the tiles worth measuring for a call: the chosen tile, and the eleven other tiles with the least
-// predicted time among those of measured.def and attention_candidates().
+// Returns the tiles worth measuring for a call, which are the chosen tile and the eleven other tiles with the
+// shortest predicted times among those of measured.def and attention_candidates().
 std::vector<AttentionTile> attention_tiles_to_measure(const AttentionOperation& operation,
                                                       const AttentionSize& size, int multiprocessors,
                                                       const AttentionTile& chosen);
 // Returns a hash of measured.def. It identifies the table, since another table may propose other tiles.
 uint64_t attention_tiles_hash();
 
-// Throws an Error if the tile requires that the number of keys is a multiple of a block and it is not.
+// Throws an Error if the tile requires a number of keys that is a multiple of a block, but `size` has another
+// number of keys.
 void check_keys(const AttentionTile& tile, const AttentionSize& size, Where where = Where::here());
 
 // Returns the predicted time in microseconds on an H100 SXM with `multiprocessors` SMs. It is based on the
@@ -55,7 +56,8 @@ void check_keys(const AttentionTile& tile, const AttentionSize& size, Where wher
 double predict(const AttentionOperation& operation, const AttentionSize& size, const AttentionTile& tile,
                int multiprocessors);
 
-// Returns the tile with the least predicted time among the tiles of measured.def that the operation allows.
+// Returns the tile with the shortest predicted time among the tiles of measured.def that the operation
+// allows.
 AttentionTile choose_attention(const AttentionOperation& operation, const AttentionSize& size,
                                int multiprocessors);
 

@@ -1,5 +1,5 @@
-// Describes what a forward pass of attention computes (AttentionOperation), and how a kernel computes it
-// (AttentionTile).
+// Describes the operation of a forward pass of attention (AttentionOperation), and the way in which a kernel
+// computes it (AttentionTile).
 #pragma once
 
 #include <numeric>
@@ -21,9 +21,9 @@ struct AttentionOperation {
   bool e4m3_products = false;
   bool page_scales = false;  // true: each page of K and V has its own scales
   bool promotes = false;     // true: sums of e4m3 products are added to f32 sums after a number of keys
-  // The columns of Q and K (depth), and of V and O (value_depth): multiples of 16, up to 256. O must not be
-  // wider than Q, since O may be stored through the shared memory of Q. A depth above 256 means latent
-  // values: see has_latent_values().
+  // The numbers of columns of Q and K (`depth`), and of V and O (`value_depth`), which are multiples of 16 up
+  // to 256. O must not be wider than Q, since O may be stored through the shared memory of Q. A depth above
+  // 256 means latent values: see has_latent_values().
   int depth = 128, value_depth = 128;
   bool causal = false;  // query i sees only keys below i + visible; the launch passes `visible`
   bool window =
@@ -31,9 +31,9 @@ struct AttentionOperation {
   // A flag for each step of attention.def, with the name of the step; it is true if the kernel has the step.
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) bool name = false;
 #include "kernels/attention/attention.def"
-  // If true, sequences of different lengths are packed without gaps, and offsets tell where each begins. A
-  // NaN or an infinity in the first rows of a sequence's V may affect the previous sequence. With `lengths`,
-  // only the queries are packed, and each sequence is a batch of K and V.
+  // If true, sequences of different lengths are packed without gaps, and offsets mark their beginnings. A NaN
+  // or an infinity in the first rows of a sequence's V may affect the previous sequence. With `lengths`, only
+  // the queries are packed, and each sequence is a batch of K and V.
   bool packed = false;
   bool lse = true;     // true: lse is written
   bool sinks = false;  // true: each head has a logit that takes part in its softmax but has no value
@@ -49,7 +49,7 @@ struct AttentionOperation {
   // by threads.
   int page = 0;
   // The number of heads of Q that form the rows of one block, so that few queries fill the block. The heads
-  // must share a head of K: row r is query r / heads_in_rows of head r % heads_in_rows. The number is a power
+  // must share a head of K. Row r is query r / heads_in_rows of head r % heads_in_rows. The number is a power
   // of two up to 64, and 1 with packed keys or dropout.
   int heads_in_rows = 1;
 
@@ -67,7 +67,7 @@ struct AttentionOperation {
 
   DType key_type() const { return e4m3 ? DType::e4m3 : type; }
   DType product_type() const { return e4m3_products ? DType::e4m3 : type; }
-  bool has_scales() const { return e4m3 && !has_byte_rows(); }  // has k_scale and v_scale
+  bool has_scales() const { return e4m3 && !has_byte_rows(); }  // has `k_scale` and `v_scale`
   bool head_scales() const { return has_scales() && !page_scales; }
   bool converts() const { return e4m3 && !e4m3_products; }
   bool gathers() const { return page % 8 != 0; }
@@ -97,13 +97,13 @@ struct AttentionOperation {
 // mask makes the numbers of keys differ, and the number of blocks is known on the host.
 inline bool takes_longest_first(const AttentionOperation& o) { return o.causal && !o.has_own_lengths(); }
 
-// The size of groups of parts for latent values: parts are large, so several CTAs add them up
+// The size of groups of parts for latent values. These parts are large, so several CTAs add them up
 // (AttentionParts).
 constexpr int kGroupOfParts = 8;
 
 // Describes how the warpgroups of a CTA share the work.
 struct AttentionTile {
-  int consumers = 2;           // number of warpgroups that process 64 queries each
+  int consumers = 2;           // number of warpgroups, each of which processes 64 queries
   int bn = 128;                // keys per block, a multiple of 16
   int stages = 2;              // stages in the ring of keys, and in the ring of values
   int extra_value_stages = 0;  // additional stages in the ring of values
@@ -126,7 +126,7 @@ struct AttentionTile {
   bool turns = false;  // true: consumers issue their products alternately
   bool late_turns =
       false;  // true: a consumer passes its turn during its softmax instead of after its products
-  // If true, sums are rescaled only if the greatest score, as an exponent of two, has grown by more than 8.
+  // If true, sums are rescaled only if the largest score, as an exponent of two, has grown by more than 8.
   bool lazy = true;
   bool whole_blocks =
       false;  // true: the number of keys is a multiple of bn, so no mask is needed at the end of the tensor
@@ -140,11 +140,11 @@ struct AttentionTile {
   int bm() const { return consumers * 64; }
   bool stays() const { return persistent || split; }
   int value_stages() const { return stages + extra_value_stages; }
-  // Returns the number of rows of keys that one copy loads: a block, or the part of a block that is within
-  // one page.
+  // Returns the number of rows of keys that one copy loads. A copy loads a block, or the part of a block that
+  // is within one page.
   int copy_rows(int page) const { return page > 0 ? std::gcd(page, bn) : bn; }
-  // Returns the number of stages of values through which a CTA stores O: one for all consumers, or one for
-  // each consumer.
+  // Returns the number of stages of values through which a CTA stores O, which is either one for all
+  // consumers or one for each consumer.
   int places() const { return bn >= bm() ? 1 : consumers; }
   // Returns whether the producer lends stages of values to the consumers to store O. With e4m3 products, O
   // has its own memory instead.
@@ -152,26 +152,26 @@ struct AttentionTile {
   bool operator==(const AttentionTile&) const = default;
 };
 
-// text() returns a tile as text, such as "128x176_2" (queries, keys per block, and stages). A suffix follows
-// for each setting that differs from its default: _v3 (value_stages()), _c8 (cache_stages), _q2
+// text() returns a tile as a string, such as "128x176_2" (queries, keys per block, and stages). A suffix
+// follows for each setting that differs from its default: _v3 (value_stages()), _c8 (cache_stages), _q2
 // (query_places), _persistent, _ascending, _turns or _late, _eager (not lazy), _whole, _split and _nopdl
-// (overlaps is false). parse_attention_tile() parses such a text, and throws an Error that shows the format
-// if the text is invalid.
+// (overlaps is false). parse_attention_tile() parses such a string, and throws an Error that shows the format
+// if the string is invalid.
 std::string text(const AttentionTile& tile);
 AttentionTile parse_attention_tile(const std::string& text);
 
-// Returns how many CTAs may run on an SM, as far as shared memory allows: two if the tile is split and half
-// of the registers suffice for a product, and otherwise one.
+// Returns how many CTAs may run on an SM, as far as shared memory allows. There may be two if the tile is
+// split and half of the registers suffice for a product; otherwise there is one.
 int ctas_at_once(const AttentionOperation& operation, const AttentionTile& tile);
 
-// Returns how many bytes of shared memory the tiles of a CTA take.
+// Returns how many bytes of shared memory the tiles of a CTA occupy.
 int tile_bytes(const AttentionOperation& operation, const AttentionTile& tile);
 
-// Returns why an operation with latent values is not supported; "" if it is supported, or if the operation
-// has no latent values.
+// Returns the reason why an operation with latent values is not supported; "" if it is supported, or if the
+// operation has no latent values.
 std::string why_not_latent(const AttentionOperation& operation);
 
-// Throws an Error that tells which settings cannot be combined, and what to change.
+// If settings cannot be combined, throws an Error that names them and says what to change.
 void check(const AttentionOperation& operation, const AttentionTile& tile, Where where = Where::here());
 
 }  // namespace ptxbuilder::kernels

@@ -1,5 +1,5 @@
-// A consumer of attention: a warpgroup that processes 64 queries. For each block of keys, it computes the
-// scores and their softmax, and adds up the weighted values.
+// Implements a consumer of attention, which is a warpgroup that processes 64 queries. For each block of keys,
+// it computes the scores and their softmax, and adds up the weighted values.
 #pragma once
 
 #include "kernels/attention/block.h"
@@ -46,7 +46,7 @@ class AttentionConsumer {
     if (t.split) parts_.emplace(o.value_depth, sizes, p.get<gptr<f32>>("part_sums"));
     if (o.head_scales()) head_scale_.emplace(f32(1)), value_scale_.emplace(f32(1));
     // An instruction cannot use more registers than a thread has when the kernel starts. With four
-    // warpgroups, this is 128.
+    // warpgroups, this limit is 128.
     if (o.e4m3_products && o.value_depth > 128) sums_.set_wgmma_columns(o.value_depth / 2);
     if (o.promotes) promoted_.emplace(kConsumerRows, o.value_depth), keys_in_sums_.emplace(u32(0));
   }
@@ -115,7 +115,7 @@ class AttentionConsumer {
     const Partial<f32, Reduction::add> total = softmax_.total();
     const RegisterTile<f32> most = softmax_.most();
     const HeadScales scales = head_scales();
-    free_place(blocks.count() == 1);  // if there was only one block, no step has freed it
+    free_place(blocks.count() == 1);  // if there was only one block, no step has freed the place
     begin_next([&] { multiply_values(weights, blocks.count() == 1); });
     const auto wait = [&] {
       region("sums", [] { wgmma_wait(0); });
@@ -178,8 +178,8 @@ class AttentionConsumer {
       values_.give_back(leaving_, now);
   }
 
-  // Selects the memory through which O is stored: memory that belongs to O, the memory of the queries or, if
-  // the next queries already occupy the latter, a stage of values that the producer lends.
+  // Selects the memory through which O is stored. This is memory that belongs to O, the memory of the queries
+  // or, if the next queries already occupy the latter, a stage of values that the producer lends.
   void take_place() {
     if (roles_.O && t_.persistent) {  // wait until the store of the previous O has finished reading
       cp_async_bulk_wait_group_read(0);
@@ -201,10 +201,10 @@ class AttentionConsumer {
   RegisterLayout layout() const { return scores_.layout(); }
   RegisterLayout by_row() const { return layout().reduced_rows(); }
 
-  // Returns the factor by which the current head's products of Q and K are multiplied.
+  // Returns the factor that multiplies the current head's products of Q and K.
   f32 scale() const { return head_scale_ ? head_scale_->value() : scale_; }
   // Returns a factor that is safe for the softmax. The softmax multiplies -inf by this factor, and assumes
-  // that the greatest product has the greatest score. Therefore 0 is replaced with a tiny positive number. A
+  // that the largest product has the largest score. Therefore 0 is replaced with a tiny positive number. A
   // negative factor is replaced with NaN, so that all rows become NaN.
   static f32 least_scale(f32 scale) {
     constexpr float kLeast = 0x1p-100F;
@@ -283,9 +283,9 @@ class AttentionConsumer {
     store(scores_, kept ? kept->keep(weights) : weights);
   }
 
-  // Waits for the next keys, and for this warpgroup's turn to multiply. Waits for keys and values have no
-  // profiler region of their own: the data has usually arrived, and two more branches per step would cost
-  // more than the waits.
+  // Waits for the next keys, and for this warpgroup's turn to multiply. The waits for keys and values are not
+  // profiler regions, because the data has usually arrived, and two more branches per step would cost more
+  // than the waits.
   Stage next_keys() {
     const Stage key = keys_.wait();
     if (turn_) wait_region("turn", [&] { turn_->wait(); });
@@ -306,7 +306,7 @@ class AttentionConsumer {
     if (promoted_) store(*promoted_, load<f32>(*promoted_) * by);
   }
   static void clear(Accumulator& sums) { store(sums, RegisterTile<f32>(f32(0), sums.layout())); }
-  // Adds the sums to f32 sums and sets them to zero if they cover enough keys, because tensor cores add up
+  // If the sums cover enough keys, adds them to f32 sums and resets them to zero, because tensor cores add up
   // e4m3 products with only about 14 bits. Must be called while no product runs.
   void promote_sums() {
     if (!promoted_) return;
@@ -449,9 +449,8 @@ class AttentionConsumer {
   std::optional<Var<f32>> head_scale_, value_scale_;
   Softmax softmax_;
   std::optional<AttentionParts> parts_;
-  Var<RegisterTile<f32>>
-      shrink_;          // factor by which the sums must be multiplied before the next weights are used
-  Var<Stage> leaving_;  // the lent stage through which O is stored, until it is returned
+  Var<RegisterTile<f32>> shrink_;  // factor that must multiply the sums before the next weights are used
+  Var<Stage> leaving_;             // the lent stage through which O is stored, until it is returned
 };
 
 }  // namespace ptxbuilder::kernels

@@ -8,7 +8,7 @@ namespace {
 // The maximum number of blocks of queries in a sequence that a lane counts by itself.
 constexpr int kBlocksOfLane = 4;
 // If a sequence has several blocks of queries, a block is not divided if a piece has at least this many times
-// its keys.
+// as many keys as the block.
 constexpr int kLeastOfPiece = 4;
 
 u32 lanes_that(pred holds) { return instruction<"vote.sync.ballot.b32">(holds, kAllLanes); }

@@ -7,16 +7,16 @@
 namespace ptxbuilder::kernels {
 
 // CTAs form teams. With n teams, each team processes every n-th head, so that adjacent CTAs read the same
-// keys for adjacent heads. The blocks of keys of a team's heads form a line: sequence by sequence, within a
-// sequence by block of queries, and within a block of queries by head. The line is cut into pieces of equal
-// length, and each CTA of the team processes one piece. Thus many CTAs share a long sequence, and one CTA may
-// process many short sequences. If a piece ends within the keys of a head, these keys are divided into parts.
-// A CTA processes its piece from the last block to the first. It therefore finishes with the last part of a
-// head's keys, to which it adds the parts of previous CTAs; these have stored their parts long ago, or finish
-// at the same time. The blocks of queries of a prompt read the same keys. If the CTAs' pieces begin at blocks
-// of queries, the CTAs read these keys at about the same time, so that the keys come from memory only once.
-// Therefore, a piece that would end within a block of queries is cut off before this block, provided that the
-// block is short compared with the piece.
+// keys for adjacent heads. The blocks of keys of a team's heads form a line. They are ordered by sequence,
+// within a sequence by block of queries, and within a block of queries by head. The line is cut into pieces
+// of equal length, and each CTA of the team processes one piece. Thus many CTAs share a long sequence, and
+// one CTA may process many short sequences. If a piece ends within the keys of a head, these keys are divided
+// into parts. A CTA processes its piece from the last block to the first. It therefore finishes with the last
+// part of a head's keys, to which it adds the parts of previous CTAs; these have stored their parts long ago,
+// or finish at the same time. The blocks of queries of a prompt read the same keys. If the CTAs' pieces begin
+// at blocks of queries, the CTAs read these keys at about the same time, so that the keys come from memory
+// only once. Therefore, a piece that would end within a block of queries is cut off before this block,
+// provided that the block is short compared with the piece.
 class AttentionDivision {
  public:
   AttentionDivision(const AttentionTile& tile, const AttentionSizes& sizes);
@@ -29,8 +29,8 @@ class AttentionDivision {
   // Returns the work for a block of queries that begins at a row of a sequence, for a head of this team.
   AttentionWork work(u32 batch, u32 row, u32 head) const;
   u32 rows_of(u32 batch) const;
-  // Returns the total number of blocks of keys over the blocks of queries that begin at rows first, first +
-  // step, first + 2 step and so on, below `end`.
+  // Returns the total number of blocks of keys over the blocks of queries that begin at rows `first`, `first`
+  // + `step`, `first` + 2 `step` and so on, below `end`.
   u32 count(const AttentionWork& w, u32 first, u32 end, int step) const;
   // Returns, in lane l, the number of blocks of keys in sequence first + l, or 0 if there is no such
   // sequence. If a sequence has many queries, all lanes share the counting.

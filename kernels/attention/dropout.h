@@ -89,14 +89,13 @@ class Dropout {
         dropped_(dropped(p)),
         factor_(factor(p)) {}
 
-  // Returns the factor by which kept weights are multiplied, so that the expected sum of weights is
-  // preserved.
+  // Returns the factor that multiplies kept weights, so that the expected sum of weights is preserved.
   f32 factor() const { return factor_; }
   static f32 factor(const Parameters& p) { return f32(65536.f) / f32(u32(65536) - dropped(p)); }
 
   // Returns which weights of a tile are kept. The tile begins at the given query and key, which must be
-  // multiples of 16. Its rows are queries, or keys if the tile is `transposed`. The result takes only one bit
-  // of a register for each weight, so it can be computed long before the weights are available.
+  // multiples of 16. Its rows are queries, or keys if the tile is `transposed`. The result occupies only one
+  // bit of a register for each weight, so it can be computed long before the weights are available.
   KeptWeights kept(const RegisterLayout& layout, u32 first_query, u32 first_key, bool transposed) const {
     const RegisterTile<u32> rows = row_index(layout) + (transposed ? first_key : first_query),
                             columns = col_index(layout) + (transposed ? first_query : first_key);

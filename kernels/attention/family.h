@@ -19,7 +19,7 @@ struct DropoutRule {
   float dropout = 0;
   std::array<uint32_t, 4> seed = {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344};
 
-  // Returns the factor by which dropout multiplies a weight: 0 if the weight is dropped.
+  // Returns the factor by which dropout multiplies a weight, which is 0 if the weight is dropped.
   double factor(size_t batch, size_t head, size_t query, size_t key) const {
     if (dropout == 0) return 1;
     const auto word = [](size_t x) { return static_cast<uint32_t>(x); };

@@ -1,5 +1,5 @@
-// The encodings of a call of attention: the key of its plan, its line in a tile file, and the words by which
-// an earlier call of the same form is found.
+// Encodes a call of attention as the key of its plan, as its line in a tile file, and as the words that
+// identify earlier calls of the same form.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@ namespace ptxbuilder::kernels {
 using AttentionKey = std::array<uint64_t, 9>;
 AttentionKey key_of(const PlacedAttention& attention);
 
-// The number of words in the text of a call, such as "f16 128x128 causal+lse 4096 4096 32 2 4 1 0 1". Tile
-// files contain such texts.
+// The number of words in the result of call_text(), such as "f16 128x128 causal+lse 4096 4096 32 2 4 1 0 1".
+// A line of a tile file begins with these words.
 constexpr size_t kAttentionTextWords = 11;
 std::string call_text(const PlacedAttention& attention);
 

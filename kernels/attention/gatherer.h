@@ -1,5 +1,5 @@
-// Copies keys or values from pages into tiles, if the rows of a page are not a multiple of 8, which TMA would
-// require.
+// Copies keys or values from pages into tiles, if the number of rows in a page is not the multiple of 8 that
+// TMA requires.
 #pragma once
 
 #include "kernels/attention/pages.h"

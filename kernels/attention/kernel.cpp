@@ -18,10 +18,11 @@ struct RoleRegisters {
 };
 constexpr char kGatherer[] = "gatherer";
 
-// Returns how many warpgroups gather, and how many convert, if the operation needs this: one for keys and
-// values together, or one for each. If both gathering and converting are needed, each gets one warpgroup,
-// since a CTA should not have more than four. Products of more than 128 columns also get only one, since four
-// warpgroups leave too few registers. Values are transposed by one warpgroup.
+// Returns how many warpgroups gather, and how many convert, if the operation requires gathering or
+// converting. The number is one for keys and values together, or one for keys and one for values. If both
+// gathering and converting are needed, each gets one warpgroup, since a CTA should not have more than four.
+// Products of more than 128 columns also get only one, since four warpgroups leave too few registers. Values
+// are transposed by one warpgroup.
 int fillers_of(const AttentionOperation& o) {
   return (o.e4m3 && o.gathers()) || o.value_depth > 128 || o.e4m3_products ? 1 : 2;
 }
@@ -138,7 +139,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     throw Error(where,
                 "attention: values that are the first columns of keys cannot be used with a custom score");
   Kernel k("attention");
-  k.waive("wgmma-a-registers");  // the machine code is free of this defect; scripts/sentinel verifies this
+  k.waive("wgmma-a-registers");  // the machine code does not have this defect; scripts/sentinel verifies this
   const Parameters p = declare(k, o, t, score, where);
   k.grid(AttentionSchedule::grid(t, sms));
   k.configure("tile", text(t));

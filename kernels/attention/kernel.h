@@ -9,8 +9,8 @@
 
 namespace ptxbuilder::kernels {
 
-// The position of a warpgroup's tile of scores: the first query and key, the query of each row, and the key
-// of each column. Some queries and keys may be beyond the end. For packed sequences, queries and keys are
+// The position of a warpgroup's tile of scores, with the first query and key, the query of each row, and the
+// key of each column. Some queries and keys may be beyond the end. For packed sequences, queries and keys are
 // counted from the beginning of their sequence.
 struct ScorePlace {
   u32 batch, head;
@@ -18,7 +18,7 @@ struct ScorePlace {
   RegisterTile<s32> query, key;
 };
 
-// A user's own function for scores, for example:
+// A user-defined function for scores, for example:
 //   AttentionScore alibi = {
 //       .declare =
 //           [](Parameters& p) { p.add("slopes", Parameter::Kind::pointer, DType::f32, "one for each head");
@@ -72,8 +72,8 @@ struct AttentionScore {
 // - the parameters of `score`.
 // If packed, `queries` is the length of the longest sequence, `keys` is omitted unless there are lengths, and
 // lse holds the queries of all sequences for each head; visible and window_start are then relative to keys -
-// queries of each sequence. `sms` is the number of multiprocessors for which the grid of a persistent tile is
-// made; 0 stands for the number of the device. Throws an Error if check() would.
+// queries of each sequence. `sms` is the number of multiprocessors that determines the grid of a persistent
+// tile; 0 means the number of the device's multiprocessors. Throws an Error if check() would.
 Kernel attention(const AttentionOperation& operation, const AttentionTile& tile,
                  const AttentionScore& score = {}, int sms = 0, Where where = Where::here());
 

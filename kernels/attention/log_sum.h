@@ -14,7 +14,7 @@ inline u32 logarithms_of_head(const AttentionSizes& sizes) {
   return sizes.query_offsets ? u32((*sizes.query_offsets)[sizes.batches])
                              : sizes.queries / sizes.heads_in_rows;
 }
-// Returns the number of the row of logarithms that belongs to the head of the work.
+// Returns the number of the row of logarithms for the head that `w` processes.
 inline u32 head_of_logarithms(const AttentionSizes& sizes, const AttentionWork& w) {
   return sizes.query_offsets ? w.head : w.head_of_all(sizes);
 }

@@ -25,9 +25,9 @@ LatentRegisters registers_of(const AttentionOperation& o) {
 }
 constexpr float kLog2E = 1.4426950408889634f;
 
-// A block of keys is divided by columns into pieces: the two halves of the latent columns, and the rotary
-// columns. Each piece has its own ring, so that its memory is loaded again as soon as the piece is no longer
-// needed.
+// The columns of a block of keys are divided into three pieces, which are the two halves of the latent
+// columns and the rotary columns. Each piece has its own ring, so that its memory is loaded again as soon as
+// the piece is no longer needed.
 enum Piece : int { kHalves = kLatentConsumers, kRotary = kHalves, kPieces };
 // The order in which pieces are loaded and multiplied. It is the order in which their memory becomes free.
 constexpr std::array kOrder = {int{kRotary}, 0, 1};
@@ -77,8 +77,8 @@ struct LatentRoles {
   SharedTile weights;  // weights of one block
   SharedTile Q;        // queries; O is also stored through this memory
   std::array<PieceTile, kPieces> pieces;
-  // Three numbers for each row: the softmax reference for which `weights` were computed, and each consumer's
-  // sum of weights.
+  // Holds three numbers for each row, which are the softmax reference for which `weights` were computed, and
+  // each consumer's sum of weights.
   SharedTile numbers;
   Barriers loaded, multiplied;  // the queries have been loaded; the queries are no longer needed
   Barriers passed;              // for each consumer: it has passed the weights of its block
@@ -166,7 +166,7 @@ class LatentConsumer {
             scores_.layout(), [e = exponent_] { return e; }, t.lazy),
         parts_(columns_, sizes, p.get<gptr<f32>>("part_sums"), number, kGroupOfParts) {
     // An instruction cannot use more registers than a thread has when the kernel starts. With four
-    // warpgroups, this is 128.
+    // warpgroups, this limit is 128.
     if (o.converts()) sums_.set_wgmma_columns(columns_ / 2);
   }
 
@@ -228,8 +228,7 @@ class LatentConsumer {
     return {*half, *rotary};
   }
 
-  // Waits for the weights of the other consumer's block. Returns the factors by which the earlier sums must
-  // be multiplied.
+  // Waits for the weights of the other consumer's block. Returns the factors for the earlier sums.
   RegisterTile<f32> wait_for_other(int number) {
     region("wait for weights", [&] { passed_.wait(1 - number); });
     return softmax_.follow(numbers(0));
@@ -252,7 +251,7 @@ class LatentConsumer {
     return stage;
   }
 
-  // The weights of a block, and the factors by which the earlier sums must be multiplied.
+  // The weights of a block, and the factors for the earlier sums.
   struct Weights {
     RegisterTile<T> of_values;
     RegisterTile<f32> shrink;
@@ -303,7 +302,8 @@ class LatentConsumer {
     region("scores", [] { wgmma_wait(0); });
     give_back(kRotary, rotary);
     // The values after the last key are cleared in both halves. This happens before the weights are passed,
-    // so that the other consumer reads its half only afterwards; each thread's fence follows this barrier.
+    // because the other consumer reads its half after it has received them. The barrier below precedes each
+    // thread's fence.
     const u32 first = blocks.at(0) * t_.bn, keys_here = max(w.keys, first) - first;
     if_(keys_here < t_.bn, [&] {
       for (int piece = 0; piece < kHalves; ++piece) clear_from<T>(keys(piece, half), keys_here);

@@ -1,5 +1,5 @@
-// Attention in which the values are the first columns of the keys: multi-head latent attention with absorbed
-// weights (DeepSeek-AI, DeepSeek-V2, 2024).
+// Implements attention in which the values are the first columns of the keys. This is multi-head latent
+// attention with absorbed weights (DeepSeek-AI, DeepSeek-V2, 2024).
 #pragma once
 
 #include <array>
@@ -9,10 +9,10 @@
 namespace ptxbuilder::kernels {
 
 // A CTA processes 64 rows of queries, and loads each block of keys only once, since the first columns of its
-// rows are the values. Two warpgroups hold half of the columns of O each. They compute the scores and weights
-// of blocks alternately, and each passes its weights to the other through shared memory, so that both can
-// multiply all weights by their columns of the values. While one warpgroup computes weights, the products of
-// the other run.
+// rows are the values. Each of two warpgroups holds half of the columns of O. They compute the scores and
+// weights of blocks alternately, and each passes its weights to the other through shared memory, so that both
+// can multiply all weights by their columns of the values. While one warpgroup computes weights, the products
+// of the other run.
 constexpr int kLatentConsumers = 2;
 
 // If keys are rows of bytes (AttentionOperation::has_byte_rows()), TMA loads them as three tensors. A fourth
@@ -24,8 +24,8 @@ constexpr int kLatentConsumers = 2;
 void add_latent_roles(Kernel& kernel, const AttentionOperation& operation, const AttentionTile& tile,
                       const AttentionSizes& sizes, const std::optional<WorkQueue>& queue,
                       const Parameters& parameters);
-// Returns the number of readers. The loaders of keys and of queries are one reader (a thread) each, and each
-// warp of the other roles is a reader.
+// Returns the number of readers. The loader of keys and the loader of queries are threads that count as one
+// reader each, and so does each warp of the other roles.
 constexpr int latent_readers(bool converts) { return 2 + 4 * (kLatentConsumers + converts); }
 
 }  // namespace ptxbuilder::kernels

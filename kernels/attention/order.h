@@ -1,6 +1,6 @@
-// Determines the order in which persistent CTAs process the blocks of queries of packed sequences: sequences
-// with the most keys first, and the last rows of each sequence first. A kernel computes the order, because
-// the lengths of the sequences are known only on the device.
+// Determines the order in which persistent CTAs process the blocks of queries of packed sequences. Sequences
+// with the most keys come first, and within a sequence, the last rows come first. A kernel computes the
+// order, because the lengths of the sequences are known only on the device.
 #pragma once
 
 #include <map>
@@ -11,10 +11,10 @@
 
 namespace ptxbuilder::kernels {
 
-// The layout of the order in the workspace, in u32 numbers. First is the counter from which CTAs take the
-// next pair of a block and a head, then the number of blocks in all sequences, and then for each block its
-// sequence and its number within the sequence. The counter is 0 before a launch, and the launch resets it to
-// 0.
+// The layout of the order in the workspace, in u32 numbers. It begins with the counter that supplies the next
+// pair of a block and a head to each CTA. The counter is followed by the number of blocks in all sequences
+// and, for each block, by its sequence and its number within the sequence. The counter is 0 before a launch,
+// and the launch resets it to 0.
 struct AttentionOrder {
   static constexpr int kCounter = 0, kBlocks = 1, kFirst = 2, kEntry = 2;
 

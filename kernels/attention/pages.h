@@ -1,5 +1,5 @@
-// Access to the pages of a cache. A table lists the pages of each batch, and each page may have its own
-// scales.
+// Provides access to the pages of a cache. A table lists the pages of each batch, and each page may have its
+// own scales.
 #pragma once
 
 #include "kernels/attention/work.h"

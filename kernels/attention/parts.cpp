@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kMark = 0x9e6c63d0876a9a47;  // an arbitrary number that does not occur by chance
 constexpr uint64_t kMarkWords = sizeof kMark / sizeof(float);
-constexpr int kRowNumbers = 2;  // each row has two numbers: its greatest score and the sum of its weights
+constexpr int kRowNumbers = 2;  // each row has two numbers: its largest score and the sum of its weights
 constexpr int kVector = 4;      // number of adjacent columns per thread
 // Limits for the values, and for the parts, that a thread loads at once. Consumers of latent values have
 // fewer registers for them.
@@ -67,8 +67,8 @@ void AttentionParts::give(const AttentionWork& w, const RegisterTile<f32>& most,
   store(values_of(own, rows(w)).tile(0, 0), load<f32>(values));
   store(numbers_of(own, rows(w), 0).as_col().tile(0, 0), most);
   store(numbers_of(own, rows(w), 1).as_col().tile(0, 0), total);
-  // The last part is marked too, because the CTA that combines the parts waits for its own mark like for all
-  // others.
+  // The last part is marked too, because the CTA that combines the parts waits for its own mark as well as
+  // for all others.
   mark(own);
 }
 
@@ -159,7 +159,7 @@ void AttentionParts::add(const AttentionWork& w, const Range& parts, f32 exponen
       const RegisterTile<f32> before = most.value();
       RegisterTile<f32> greatest = before;
       for (const Sums& one : some) greatest = max(greatest, one.most);
-      // The greatest score is -inf if the row sees no key; 0 then serves as the reference.
+      // The largest score is -inf if the row sees no key; 0 then serves as the reference.
       const RegisterTile<f32> reference = select(greatest == -INFINITY, f32(0), greatest);
       const auto weight = [&](const RegisterTile<f32>& of) {
         return exp2((of - reference) * exponent, Approx::yes);

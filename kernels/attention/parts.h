@@ -16,8 +16,8 @@ namespace ptxbuilder::kernels {
 // head that is not the head's first, and the first part of another head. If `group` is not 0, parts form
 // groups of this size: the CTA with the last part of a group adds up the group, and the CTA with the very
 // last part adds up only the groups. Several CTAs thus share the addition of large parts. Launches that
-// overlap need separate memory. Its initial contents do not matter: a 64-bit mark, which memory does not
-// contain by chance, tells that a part is present, and the CTA that takes the part clears its mark.
+// overlap need separate memory. Its initial contents do not matter, because a 64-bit mark, which memory does
+// not contain by chance, shows that a part is present, and the CTA that reads the part clears its mark.
 class AttentionParts {
  public:
   // `columns` is the number of columns that this warpgroup holds. If several warpgroups hold columns of the
@@ -27,8 +27,8 @@ class AttentionParts {
   // Returns the size of the memory in bytes, for `ctas` CTAs and heads of `queries` queries.
   static size_t bytes(const AttentionOperation& o, int64_t queries, int64_t ctas);
 
-  // The sums for rows of queries: the greatest score (`most`), the sum of the weights relative to the weight
-  // of this score (`total`), and the sums of weights times values.
+  // The sums for rows of queries. They are the largest score (`most`), the sum of the weights relative to the
+  // weight of this score (`total`), and the sums of weights times values.
   struct Sums {
     RegisterTile<f32> most, total, values;
   };
@@ -76,7 +76,7 @@ class AttentionParts {
   const AttentionSizes& sizes_;
   static constexpr int kPartsOfCta = 2;
   int columns_, group_;
-  u32 most_rows_;  // most rows in a block
+  u32 most_rows_;  // maximum number of rows in a block
   gptr<f32> values_, numbers_;
   gmem marks_;
 };

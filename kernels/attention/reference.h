@@ -10,12 +10,12 @@
 
 namespace ptxbuilder::kernels {
 
-// A sequence: the range of rows of Q, and of K, that belong to it in all heads of a batch.
+// A sequence, described by the ranges of rows of Q and of K that belong to it in all heads of a batch.
 struct AttentionSequence {
   size_t batch, queries, keys, first_query = 0, first_key = 0;
 };
 
-// Assigns pages of a cache to batches in a scrambled order. One additional page belongs to no batch.
+// Assigns pages of a cache to batches in a scrambled order. One additional page does not belong to any batch.
 class AttentionPages {
  public:
   AttentionPages(const std::vector<AttentionSequence>& sequences, const command::Fields& f)
@@ -32,7 +32,7 @@ class AttentionPages {
     if (!is_permuted_) return at;
     size_t step = all / 2 + 1;
     while (std::gcd(step, all) != 1) ++step;
-    return 1 + at * step % all;  // page 0 belongs to no batch
+    return 1 + at * step % all;  // page 0 does not belong to any batch
   }
 
  private:
@@ -141,15 +141,14 @@ class AttentionReference {
     const auto product = static_cast<double>(static_cast<float>(element) * static_cast<float>(scale));
     return decode(q_.dtype(), encode(q_.dtype(), product));
   }
-  // The results for a query of a head: its weight for each key that it sees, the rows of K and V that hold
-  // these keys, how much rounding in f32 may change its scores, and the logarithm of the sum by which the
-  // weights were divided.
+  // The results for a query of a head. These are its weight for each key that it sees, the rows of K and V
+  // that hold these keys, a bound for the error of its scores in f32, and the logarithm of the sum that
+  // normalizes its weights.
   struct Row {
     std::vector<double> weights;
     std::vector<size_t> places;
     double score_error = 0, log_sum = -INFINITY;
-    double greatest_weight =
-        0;  // greatest weight that a score can have; kernels round weights relative to it
+    double greatest_weight = 0;  // largest weight that a score can have; kernels round weights relative to it
   };
   // Returns the results for row `i` of Q in memory order. Each thread requests the elements of O one after
   // the other, so each caches the row that it computed last.

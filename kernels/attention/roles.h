@@ -1,5 +1,5 @@
-// The state that the roles of an attention kernel share: the memory for queries, and the rings of keys and
-// values.
+// Defines the state that the roles of an attention kernel share, such as the memory for queries, and the
+// rings of keys and values.
 #pragma once
 
 #include <numeric>
@@ -72,7 +72,7 @@ struct AttentionRoles {
   }
 
   SharedTile Q, K,
-      V;  // Q has a stage for each consumer, and then a second stage for each if query_places is 2
+      V;  // Q has a stage for each consumer, and then a second stage for each consumer if `query_places` is 2
   Barriers loaded,
       multiplied;  // for each stage of Q: its queries have been loaded; its queries are no longer needed
   Pipeline keys, values;

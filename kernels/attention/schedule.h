@@ -1,4 +1,4 @@
-// Determines which blocks of queries a CTA processes, and in which order.
+// Determines the blocks of queries that a CTA processes, and their order.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ class AttentionSchedule {
   AttentionWork work(u32 round) const;
 
   // Announces work. If CTAs stay resident, one thread that is not a reader must call this function; if CTAs
-  // divide keys, all lanes of a warp must.
+  // divide keys, all lanes of a warp must call it.
   void announce() const;
 
   // Returns the rule for the grid (launch_rule.h).

@@ -12,13 +12,13 @@
 
 namespace ptxbuilder::kernels {
 
-// The softmax of the blocks added so far. For each row, it holds a reference, which is the greatest score or
-// a score close to it, and the sum of exp2 of the scaled differences between the scores and the reference.
+// The softmax of the blocks added so far. For each row, it holds a reference, which is the largest score or a
+// score close to it, and the sum of exp2 of the scaled differences between the scores and the reference.
 class Softmax {
  public:
   // `scale` must return the positive factor that turns scores into exponents of two. If `lazy`, weights may
   // be as large as 2^8, so that the earlier sums are seldom rescaled. `narrow` is for weights that are
-  // rounded to e4m3: to use more of the type's exponents, the greatest score has a weight above 1, with the
+  // rounded to e4m3: to use more of the type's exponents, the largest score has a weight above 1, with the
   // same limit of 2^8.
   Softmax(const RegisterLayout& scores, std::function<f32()> scale, bool lazy, bool narrow = false)
       : layout_(scores),
@@ -110,7 +110,7 @@ class Softmax {
   RegisterLayout layout_;  // layout of scores
   std::function<f32()> scale_;
   bool lazy_;
-  float exponent_;  // the greatest score has the weight 2^exponent_
+  float exponent_;  // the largest score has the weight 2^exponent_
   Var<RegisterTile<f32>> most_;
   Var<Partial<f32, Reduction::add>> total_;
 };

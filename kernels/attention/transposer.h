@@ -55,7 +55,7 @@ class ValueTransposer {
  private:
   static constexpr int kThreads = 128, kWarps = 4;
   static constexpr int kKeys = 16, kColumns = 32;  // keys and columns per ldmatrix.x4
-  static constexpr int kAtOnce = 4;                // number of ldmatrix.x4 at a time, with 4 registers each
+  static constexpr int kAtOnce = 4;  // number of ldmatrix.x4 issued together; each loads 4 registers
 
   // Loads with `count` ldmatrix.x4 instructions, beginning with number `i`, and stores the results
   // transposed.
@@ -72,8 +72,8 @@ class ValueTransposer {
     store_columns(second_stores_, second_);
   }
 
-  // These functions divide a block among the warps: by keys, in units of an ldmatrix, and also by columns if
-  // there are fewer units of keys than warps.
+  // These functions divide a block among the warps. They divide it by keys, in units of an ldmatrix, and also
+  // by columns if there are fewer units of keys than warps.
   int warps_along_keys() const { return std::gcd(to_.cols() / kKeys, kWarps); }
   int warps_along_columns() const { return kWarps / warps_along_keys(); }
   int units_of_keys() const { return to_.cols() / kKeys / warps_along_keys(); }

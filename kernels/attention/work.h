@@ -1,4 +1,5 @@
-// Describes the work of a CTA: a block of queries, and the blocks of keys that these queries need.
+// Describes the work of a CTA, which is a block of queries together with the blocks of keys that these
+// queries need.
 #pragma once
 
 #include <optional>
@@ -26,7 +27,8 @@ struct AttentionSizes {
   std::optional<gptr<u32>> order;  // see AttentionOrder
 };
 
-// The part of the keys that a CTA processes: the blocks [first, end). `number` is the number of this part.
+// The part of the keys that a CTA processes. It consists of the blocks [first, end). `number` is the number
+// of this part.
 struct KeyPart {
   u32 first, end, number;
   u32 count;  // number of parts
@@ -40,8 +42,8 @@ struct QueryTree {
   s32 first_key;
 };
 
-// A block of queries of a head. For packed sequences, first_query and first_key are the rows of Q and K at
-// which the sequence begins.
+// A block of queries of a head. For packed sequences, `first_query` and `first_key` are the rows of Q and K
+// at which the sequence begins.
 struct AttentionWork {
   u32 row, head, batch;  // `row` counts from the beginning of the sequence; `head` numbers groups of heads if
                          // heads are rows
@@ -57,7 +59,7 @@ struct AttentionWork {
   // Returns whether there is work; see AttentionSchedule::work().
   pred exists() const { return row < queries; }
   u32 own_queries() const { return queries / heads_in_rows; }  // each query counts once
-  // Makes visible, window_start and the tree relative to keys - queries, for a packed sequence or a batch
+  // Makes `visible`, `window_start` and the tree relative to keys - queries, for a packed sequence or a batch
   // with its own length.
   void count_from_difference(const AttentionSizes& sizes);
   // Returns the number of the head, counted over all batches. It is also the number of the head's row of
@@ -73,7 +75,7 @@ AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u
 
 // The blocks of keys that a block of queries needs, in the order in which they are processed. Blocks at
 // either end may need a mask because some queries do not see all of their keys. The last block always counts
-// as masked unless keys are known to be whole blocks.
+// as masked unless the number of keys is known to be a multiple of the block's.
 struct KeyBlocks {
   u32 first, end;                    // there is at least one block, even if the queries see none of its keys
   u32 first_unmasked, end_unmasked;  // range of blocks without a mask; it never contains the last block

@@ -14,7 +14,7 @@ constexpr size_t kZeros = 512;  // bytes of zeros that replace a tensor without 
 
 // The kernels that run before (`sums`) and after (`queries`, `sinks`) the plan's kernel.
 struct AttentionGradientMore {
-  runtime::LoadedKernel *sums, *queries, *sinks;  // sinks is null if it is not needed
+  runtime::LoadedKernel *sums, *queries, *sinks;  // `sinks` is null if it is not needed
 };
 
 struct AttentionGradientTraits {

@@ -1,5 +1,5 @@
-// Describes what attention's backward pass computes (AttentionGradientOperation), and how its kernels compute
-// it (AttentionGradientTile).
+// Describes the operation of attention's backward pass (AttentionGradientOperation), and the way in which its
+// kernels compute it (AttentionGradientTile).
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct AttentionGradientOperation {
   // A flag for each step of attention.def, with the name of the step; it is true if the kernel has the step.
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) bool name = false;
 #include "kernels/attention/attention.def"
-  bool packed = false;  // true: sequences of different lengths are packed, and offsets tell where each begins
+  bool packed = false;  // true: sequences of different lengths are packed, and offsets mark their beginnings
   bool lse_grad = false;       // true: lse has a gradient too
   bool deterministic = false;  // true: blocks of keys are added to dQ in a fixed order
 
@@ -56,8 +56,8 @@ struct AttentionGradientTile {
       true;  // true: the kernels may start before the previous launch has ended (see Kernel::overlaps)
 
   int bn() const { return shares_keys ? kConsumerKeys : kConsumers * kConsumerKeys; }
-  // Returns how many rows of queries a CTA of the other kernels processes: kPart rows of a block, or the
-  // entire block.
+  // Returns how many rows of queries a CTA of the other kernels processes, which is kPart rows of a block or
+  // the entire block.
   int cta_rows() const { return bm % kPart == 0 ? kPart : bm; }
   bool operator==(const AttentionGradientTile&) const = default;
 };
@@ -83,20 +83,20 @@ inline AttentionGradientTile gradient_tile(const AttentionGradientOperation& o, 
   return t;
 }
 // Returns whether consumers add to the sums of dQ directly from their registers. Otherwise, the addends pass
-// through shared memory, and a separate warp adds them, in a fixed order if necessary. This takes memory that
-// wide tiles lack.
+// through shared memory, and a separate warp adds them, in a fixed order if necessary. This requires memory
+// that wide tiles lack.
 inline bool adds_from_registers(const AttentionGradientOperation& o, const AttentionGradientTile& t) {
   return t.shares_keys && !o.deterministic;
 }
 
-// Returns a tile as text, such as "64x128_2" (queries, keys and stages), followed by _g1 (gradient_stages),
-// _c2 (ctas) or _h (heads_first) if they differ from the default.
+// Returns a tile as a string, such as "64x128_2" (queries, keys and stages), followed by _g1
+// (gradient_stages), _c2 (ctas) or _h (heads_first) if they differ from the default.
 std::string text(const AttentionGradientTile& tile);
 
-// Returns how many bytes of shared memory the tiles of a CTA take.
+// Returns how many bytes of shared memory the tiles of a CTA occupy.
 int tile_bytes(const AttentionGradientOperation& operation, const AttentionGradientTile& tile);
 
-// Throws an Error that tells which settings cannot be combined, and what to change.
+// If settings cannot be combined, throws an Error that names them and says what to change.
 void check(const AttentionGradientOperation& operation, const AttentionGradientTile& tile,
            Where where = Where::here());
 

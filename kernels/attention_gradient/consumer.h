@@ -1,5 +1,5 @@
-// A consumer of attention's backward pass: computes the weights and slopes for its keys or queries, and
-// multiplies them.
+// Implements a consumer of attention's backward pass, which computes the weights and slopes for its keys or
+// queries, and multiplies them.
 #pragma once
 
 #include "kernels/attention/dropout.h"
@@ -166,7 +166,7 @@ class GradientConsumer {
   }
 
   // Returns a function that returns the numbers for the queries of a part. All numbers are loaded here,
-  // before the wait for products, unless they would take too many registers.
+  // before the wait for products, unless they would occupy too many registers.
   std::function<RegisterTile<f32>(const TilePart&)> numbers(const TileView& of) const {
     if (queries_of_own_ > 80) return [=, this](const TilePart& part) { return of_queries(part, of); };
     std::vector<RegisterTile<f32>> all;
@@ -241,7 +241,7 @@ class GradientConsumer {
   // block to obtain the addends of dQ. The previous dS were stored long ago, so neither consumer waits for
   // the other, and one multiplies while the other computes weights.
   void multiply(u32 block, const Stage& q, const Stage& g, const Factors& factor) {
-    // Rounds and stores dS before the product if unrounded slopes would take registers that the product
+    // Rounds and stores dS before the product if unrounded slopes would occupy registers that the product
     // needs.
     const bool gives_first = bends_ || t_.bm == 80;
     if (gives_first) give_slopes(factor.ds);
@@ -307,8 +307,8 @@ class GradientConsumer {
     queries_.release(q);
   }
 
-  // These functions return this consumer's parts: own_keys() and own_queries() for S^T and dP^T, and half()
-  // for columns.
+  // These functions return this consumer's parts. own_keys() and own_queries() return those of S^T and dP^T,
+  // and half() those of columns.
   TileView own_keys(const SharedTile& keys) const {
     const TileView all = keys[0];
     return t_.shares_keys ? all : all.rows(own_key_, kKeys);
@@ -323,7 +323,8 @@ class GradientConsumer {
     return all.cols(wg_ * columns, columns);
   }
 
-  // Computes this consumer's part of the addends of dQ: dS K or, if the sums are transposed, K^T dS^T.
+  // Computes this consumer's part of the addends of dQ, which is dS K or, if the sums are transposed, K^T
+  // dS^T.
   void multiply_queries(const Stage& slopes) {
     const TileView dS = r_.dS[slopes.index()], K = r_.K[0];
     const u32 own = wg_ * t_.kPart;
@@ -421,7 +422,7 @@ class GradientConsumer {
   std::optional<f32> of_cap_;       // factor of the scores divided by the softcap
   std::optional<Dropout> dropout_;  // dropout of the current query head
   Var<u32> stage_;                  // stage of P and dS, if consumers share keys
-  // Used if consumers do not share keys: given_slopes_ stores this consumer's dS, and slopes_ reads the dS of
+  // Used if consumers do not share keys. given_slopes_ stores this consumer's dS, and slopes_ reads the dS of
   // both consumers. The latter belong to the previous block (`last_block_`), if there was one.
   std::optional<Producer> given_slopes_;
   std::optional<Consumer> slopes_;

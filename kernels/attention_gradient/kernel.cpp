@@ -61,7 +61,7 @@ Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGr
                 "attention_gradient: the score function has no gradient; set AttentionScore::gradient, for "
                 "example to AttentionScore::gradient_passes if the function adds to scores or hides keys");
   Kernel k("attention_gradient");
-  k.waive("wgmma-a-registers");  // the machine code is free of this defect; scripts/sentinel verifies this
+  k.waive("wgmma-a-registers");  // the machine code does not have this defect; scripts/sentinel verifies this
   const Parameters p = declare(k, o, score, where);
   k.cluster(static_cast<uint32_t>(t.ctas));
   const std::string blocks = fmt::format("ceil_div(keys, {})", t.bn()), heads = "extent(K, 2)",

@@ -1,5 +1,5 @@
-// Packed sequences in the kernels of attention's backward pass: the rows of a sequence, and the storing of
-// results.
+// Locates the rows of packed sequences in the kernels of attention's backward pass, and stores the results
+// for these rows.
 #pragma once
 
 #include "kernels/attention_gradient/config.h"

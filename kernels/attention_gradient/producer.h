@@ -1,5 +1,5 @@
-// The warps of attention's backward pass that do not multiply: one loads tiles, and the others add to the
-// sums of dQ.
+// Implements the warps of attention's backward pass that do not multiply. One warp loads tiles, and the
+// others add to the sums of dQ.
 #pragma once
 
 #include "kernels/attention_gradient/roles.h"

@@ -1,4 +1,5 @@
-// The state that the roles of attention's backward pass share: tiles, rings and barriers.
+// Defines the state that the roles of attention's backward pass share, which consists of tiles, rings and
+// barriers.
 #pragma once
 
 #include <optional>

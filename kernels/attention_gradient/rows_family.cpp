@@ -1,5 +1,5 @@
 // Registers the families "attention_gradient_sums", "attention_gradient_queries" and
-// "attention_gradient_sinks": the kernels that run before and after attention_gradient.
+// "attention_gradient_sinks", which are the kernels that run before and after attention_gradient.
 #include <cmath>
 
 #include "kernels/attention_gradient/family.h"

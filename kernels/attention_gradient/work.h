@@ -1,5 +1,5 @@
-// The work of a CTA in attention's backward pass: a block of keys, and the blocks of queries that see these
-// keys.
+// Describes the work of a CTA in attention's backward pass, which is a block of keys together with the blocks
+// of queries that see these keys.
 #pragma once
 
 #include "kernels/attention_gradient/packed.h"

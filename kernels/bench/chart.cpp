@@ -189,8 +189,8 @@ Chart chart_of(const RunResult& run, const Group& group, const std::string& titl
   return chart;
 }
 
-// Divides the results into groups, one for each chart. Results that differ only in K form a group of their
-// own, which is drawn as lines, and all other results share a chart.
+// Divides the results into groups, one for each chart. Results that differ only in K form a separate group,
+// which is drawn as lines, and all other results share a chart.
 std::vector<Group> groups_of(const RunResult& run) {
   std::vector<Group> groups;
   for (const ShapeResult& r : run.results) {

@@ -1,4 +1,4 @@
-// Draws charts as SVG: lines over a common axis, or groups of bars.
+// Draws charts as SVG. A chart consists of lines over a common axis, or of groups of bars.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace ptxbuilder::bench {
 struct Series {
   std::string name;
   std::vector<std::optional<double>> values;       // one for each label; empty if there is no result
-  std::vector<std::optional<double>> ratios = {};  // relative to the reference, for tables: one for each
+  std::vector<std::optional<double>> ratios = {};  // relative to the reference, for tables; one for each
                                                    // value, or empty
 };
 

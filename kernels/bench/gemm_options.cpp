@@ -98,7 +98,7 @@ GemmProblem chosen_types(const GemmWords& words, const ShapeSet& set) {
   if (!words.dtype.empty()) {
     p.a = p.b = type_among(words.dtype, "--dtype",
                            {DType::bf16, DType::f16, DType::tf32, DType::e4m3, DType::e5m2, DType::s8});
-    // The type of D follows from the type of A, unless A has the type that the set specifies.
+    // The type of A determines the type of D, unless A has the type that the set specifies.
     if (p.a != set.types.a)
       p.d = p.a == DType::s8 ? DType::s32 : p.a == DType::tf32 ? DType::f32 : is_fp8(p.a) ? DType::bf16 : p.a;
     // cuBLASLt multiplies e5m2 only with e4m3.

@@ -13,8 +13,8 @@ struct GemmOptions : Options {
   std::string tuned, times;  // paths of files to write or to update; "": none
 };
 
-// Parses the words of a command line, without the program's name. Throws UsageError or HelpAsked, as
-// CommandLine does.
+// Parses the words of a command line, without the program's name. Throws UsageError or HelpAsked, like
+// CommandLine.
 GemmOptions parse_gemm_options(const std::vector<std::string>& words);
 
 }  // namespace ptxbuilder::bench

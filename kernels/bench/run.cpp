@@ -32,7 +32,7 @@ Outcome list(const Options& options) {
   return Outcome::good;
 }
 
-// Returns the contenders in `names` and those that were requested with an option of their own. If `names` is
+// Returns the contenders in `names` and those that were requested with a specific option. If `names` is
 // empty, returns all contenders except the steps.
 Contenders chosen(Contenders all, const std::vector<std::string>& names) {
   auto wanted = [&](size_t i) {

@@ -1,4 +1,4 @@
-// Runs a benchmark: measures its contenders for all its shapes, and writes reports of the results.
+// Runs a benchmark. A run measures the contenders for all shapes, and writes reports of the results.
 #pragma once
 
 #include "kernels/bench/options.h"
@@ -23,9 +23,9 @@ struct Benchmark {
   };  // writes files that only this benchmark has; called after each shape
 };
 
-// Measures the shapes in turn until the time limit is reached. After each shape, writes the results obtained
-// so far. Throws Error if there is no GPU. If the reference was not timed for any shape, so that there is no
-// score, throws Error after the report has been written.
+// Measures one shape after another until the time limit is reached. After each shape, writes the results
+// obtained so far. Throws Error if there is no GPU. If the reference was not timed for any shape, so that
+// there is no score, throws Error after the report has been written.
 command::Outcome run(const Options& options, const Benchmark& benchmark);
 
 }  // namespace ptxbuilder::bench

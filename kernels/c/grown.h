@@ -10,9 +10,9 @@ namespace ptxbuilder::c {
 [[noreturn]] void refuse_size(const char* name, size_t given, size_t ours, size_t first,
                               const char* init_name);
 
-// Returns the struct as this library declares it: the fields that the caller's header has are copied from
-// `given`, and the later fields from `init`, which holds the values of the INIT macro. `first` is the size of
-// the fields that the first version of the header had.
+// Returns the struct as this library declares it. The fields that the caller's header has are copied from
+// `given`. The later fields are copied from `init`, which holds the values of the INIT macro. `first` is the
+// size of the fields that the first version of the header had.
 template <class Struct>
 Struct grown(const Struct& given, const Struct& init, size_t first, const char* name, const char* init_name) {
   first = (first + alignof(Struct) - 1) / alignof(Struct) * alignof(Struct);

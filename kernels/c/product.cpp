@@ -70,7 +70,7 @@ inline void move_to(runtime::View& memory, const ptxb_tensor* to) {
   if (to) memory.address = address_of(to->data) + to->byte_offset;
 }
 
-// Returns how the activation is used. Throws Error if the activation or the inputs do not match `use`.
+// Returns the use of the activation. Throws Error if the activation or the inputs do not match `use`.
 kernels::ActivationUse use_of(const ptxb_matmul& p) {
   if (p.use < PTXB_VALUE || p.use > PTXB_GATE) throw Error(fmt::format("use {} is not a ptxb_use", p.use));
   if (p.use != PTXB_VALUE && p.activation == PTXB_NONE)
@@ -197,7 +197,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
     expect(x, q.m, q.n, "[m,n]", q.groups_of_k);
     to = output(x);
   };
-  // The shapes of the other operands follow from the sizes set above.
+  // The sizes set above determine the shapes of the other operands.
   const auto sizes_of = [&](kernels::ProductOperand which, const ptxb_tensor* from) {
     return elements_of(kernels::product_operands[static_cast<size_t>(which)], from, q, gpu);
   };

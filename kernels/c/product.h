@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::c {
 
-// The form of a product's tensor: everything except its address.
+// The form of a product's tensor, which includes everything except its address.
 class TensorForm {
  public:
   void set(const ptxb_tensor* t);

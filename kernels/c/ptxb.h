@@ -103,7 +103,7 @@ typedef struct ptxb_tensor {
 /* A GPU or the emulator. */
 typedef struct ptxb_device ptxb_device;
 
-/* Opens a device: "cuda" is the first GPU that can run code for sm_90a; "cuda:1" is GPU 1; "emulator" is the
+/* Opens a device. "cuda" is the first GPU that can run code for sm_90a; "cuda:1" is GPU 1; "emulator" is the
  * emulator; "auto" is a GPU if there is one, else the emulator. */
 PTXB_API int ptxb_open(const char* name, ptxb_device** device);
 /* Closes a device. Kernels that are still loaded remain usable. Does nothing if `device` is NULL. */
@@ -117,7 +117,7 @@ PTXB_API void ptxb_close(ptxb_device* device);
  * work is not done after `milliseconds`. */
 PTXB_API int ptxb_wait(ptxb_device* device, void* stream, int64_t milliseconds);
 
-/* Registers a function that the emulator calls now and then while a call from this thread, such as
+/* Registers a function that the emulator calls periodically while a call from this thread, such as
  * ptxb_wait() or a copy, runs a launch. If is_interrupted() returns nonzero, the launch ends at that point,
  * and ptxb_wait() returns PTXB_TIMEOUT. NULL unregisters the function. */
 PTXB_API void ptxb_interrupt_by(int (*is_interrupted)(void* context), void* context);
@@ -178,8 +178,8 @@ typedef enum ptxb_packed_type {
  * of 8-bit floats that were quantized row by row. Their shapes are [m] or [m,1], and [n] or [1,n], each with
  * D's batches as a leading dimension if D has batches. The product is also multiplied by alpha_in_memory,
  * which has one element, and by alpha. D is multiplied by d_scale, which has one element, before it is
- * rounded; if D has 8 bits it is then clamped to the greatest number of its type. amax has one element. It is
- * replaced with the greatest |D|, taken before d_scale and rounding, if that value is greater than amax or is
+ * rounded; if D has 8 bits it is then clamped to the largest number of its type. amax has one element. It is
+ * replaced with the largest |D|, taken before d_scale and rounding, if that value is greater than amax or is
  * a NaN; set amax to 0 first.
  *
  * Groups: with group_ends, in device memory, the rows of A [m,k] are divided into groups, and each group is
@@ -412,7 +412,7 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  *
  * Packed sequences: no tensor has the batch dimension. `query_offsets` and `key_offsets`, int32 with one
  * element more than there are sequences, hold the position at which each sequence begins and the position at
- * which the last sequence ends. `queries` and `keys` are the greatest number of queries and of keys in a
+ * which the last sequence ends. `queries` and `keys` are the largest number of queries and of keys in a
  * sequence.
  *
  * Caches: `key_lengths`, in device memory, holds the number of keys of each batch. Masks then use these
@@ -668,8 +668,8 @@ PTXB_API int ptxb_load_ir_with(ptxb_device* device, const void* ir, size_t bytes
 /* Frees a kernel; does nothing if `kernel` is NULL. Queued launches still run, since the driver keeps the
  * code until the process ends. */
 PTXB_API void ptxb_kernel_free(ptxb_kernel* kernel);
-/* Returns the sidecar as JSON: parameters, threads, shared memory. The text is valid until the kernel is
- * freed; it is "" if there is no sidecar. */
+/* Returns the sidecar as JSON, with parameters, threads, shared memory and so on. The string is valid until
+ * the kernel is freed; it is "" if there is no sidecar. */
 PTXB_API const char* ptxb_kernel_sidecar(const ptxb_kernel* kernel);
 
 /* The interpretation of the bits of a scalar. */

@@ -12,8 +12,8 @@ namespace ptxbuilder::c {
 struct RankedCall {
   kernels::RankedForm form;
   int ranks;
-  kernels::RankedArguments arguments;  // without the stream; without the ranks' memory unless with_memory is
-                                       // set
+  kernels::RankedArguments arguments;  // without the stream; without the ranks' memory unless `with_memory`
+                                       // is set
 };
 // `gpu` is the GPU's number, or negative for the emulator. If an operand breaks a rule, these functions throw
 // an Error that names the operand and the rule.

@@ -64,7 +64,7 @@ int keep_error() noexcept {
     } catch (...) {
       return keep("an exception that is not a std::exception", PTXB_INTERNAL);
     }
-  } catch (...) {  // there is not enough memory to copy the text
+  } catch (...) {  // there is not enough memory to copy the message
     last_error.clear();
     return PTXB_OUT_OF_MEMORY;
   }

@@ -1,4 +1,4 @@
-// Reports statuses, the texts of errors, and warnings to C programs.
+// Reports statuses, error messages and warnings to C programs.
 #pragma once
 
 #include <utility>
@@ -10,11 +10,11 @@ namespace ptxbuilder::c {
 
 // Makes ptxb_error() return "".
 void forget_error() noexcept;
-// Returns the status of the exception that is being handled, and makes ptxb_error() return its text. Must be
-// called in a catch block.
+// Returns the status of the exception that is being handled, and makes ptxb_error() return its message. Must
+// be called in a catch block.
 int keep_error() noexcept;
 
-// Runs `body` and reports the exceptions that it throws. Texts of errors contain no source location, because
+// Runs `body` and reports the exceptions that it throws. Error messages contain no source location, because
 // the line of the caller's C program is not known.
 template <class Body>
 int status_of(Body&& body) noexcept {

@@ -13,7 +13,7 @@ namespace ptxbuilder::c {
 // Error if the struct is not valid.
 kernels::RowCall read_rows(const ptxb_rows& given, int gpu);
 
-// Reads a tensor. Throws Error if the tensor is not valid, or has gaps although may_have_gaps is false.
+// Reads a tensor. Throws Error if the tensor is not valid, or has gaps although `may_have_gaps` is false.
 kernels::RowOperand read_row_operand(const std::string& name, const ptxb_tensor* tensor, int gpu,
                                      bool may_have_gaps = false);
 

@@ -15,8 +15,8 @@ T& given(T* pointer, const char* what) {
   return *pointer;
 }
 
-// Returns the DType that a ptxb_dtype means. If it is not supported, throws an Error whose text begins with
-// `name`.
+// Returns the DType that corresponds to a ptxb_dtype. If it is not supported, throws an Error whose message
+// begins with `name`.
 DType dtype_of(ptxb_dtype type, const char* name);
 
 inline runtime::Address address_of(const void* pointer) {

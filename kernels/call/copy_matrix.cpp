@@ -79,7 +79,8 @@ void copy_block(const Told& m, u32 block, int bytes) {
   });
 }
 
-// Returns the element size for a kernel that copies all these matrices: the smallest of their element sizes.
+// Returns the element size for a kernel that copies all these matrices, which is the smallest of their
+// element sizes.
 int unit_of(std::span<const MatrixCopy> copies) {
   int unit = copies.front().element_bytes;
   for (const MatrixCopy& c : copies) unit = std::min(unit, c.element_bytes);

@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::kernels {
 
-// The shape of a batch of matrices of `rows` x `columns` elements. A MatrixPlace holds their strides: element
+// The shape of a batch of matrices of `rows` x `columns` elements. A MatrixPlace holds their strides. Element
 // (b, i, j) is at offset b * batch_stride + i * stride + j, in elements.
 struct MatrixShape {
   int64_t rows = 0, columns = 0, batches = 1;
@@ -22,15 +22,15 @@ struct MatrixPlace {
   int64_t stride = 0, batch_stride = 0;  // in elements
 };
 
-// One copy: its source and its destination.
+// One copy, with its source and its destination.
 struct MatrixCopy {
   MatrixShape shape;
   int element_bytes = 0;
   MatrixPlace from, to;
 };
 
-// Returns a kernel that copies `count` matrices. Its parameters for each matrix are from and to (pointers to
-// bytes); u64 from_row, to_row, from_batch and to_batch (strides in bytes); and u32 rows, columns and
+// Returns a kernel that copies `count` matrices. Its parameters for each matrix are `from` and `to` (pointers
+// to bytes); u64 from_row, to_row, from_batch and to_batch (strides in bytes); and u32 rows, columns and
 // batches. All matrices have elements of 1, 2 or 4 bytes, which are aligned to their size. Any grid (g, 1, 1)
 // may be used.
 Kernel copy_matrices(int element_bytes, int count);

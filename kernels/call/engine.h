@@ -27,8 +27,7 @@ namespace ptxbuilder::kernels {
 //              which OperandSets needs. Two free functions accept it: key_of() identifies the call's plan,
 //              and call_text() identifies the call's line in a file of tiles.
 //   Tile       A tile. The free function text() returns its words. Traits::is_tile() returns whether words
-//   are
-//              a tile, and Traits::parse() returns the tile for words.
+//              describe a tile, and Traits::parse() returns that tile.
 //   More       The part of a plan that is not its kernel or its tile.
 //   kName      The name of the operation in errors.
 //   kUnit      The unit of padded() for copies.
@@ -97,8 +96,8 @@ class CallEngine {
   // Each operation implements the functions below. Their errors name `where`.
   virtual Placed place(const Arguments& p, Where where) = 0;
   virtual Tile choose(const Placed& placed, Where where) = 0;  // called by only one thread at a time
-  // Returns the tile with the settings that it left open filled in. Throws Error if the tile does not suit
-  // the call.
+  // Returns the tile after filling in the settings that it leaves open. Throws Error if the tile does not
+  // suit the call.
   virtual Tile checked_tile(const Placed& placed, const Tile& tile, Where where) = 0;
   virtual typename Traits::More more_of(const Placed& placed, const Tile& tile) = 0;
   // Returns a kernel that was compiled elsewhere, or nullptr if the result of make() is to be compiled.
@@ -113,7 +112,7 @@ class CallEngine {
   virtual void take_scratch(Placed& placed, OperandSets& sets) = 0;
   virtual void launch(const Plan& plan, Placed& placed, const Arguments& p, runtime::View own,
                       Launches& launches) = 0;
-  // Returns the reason why calls cannot be tuned, such as "an epilogue of the user's own"; nullptr if they
+  // Returns the reason why calls cannot be tuned, such as "an epilogue of the user's own", or nullptr if they
   // can be tuned.
   virtual const char* why_untunable() const { return nullptr; }
 
@@ -121,8 +120,8 @@ class CallEngine {
     return options.multiprocessors > 0 ? options.multiprocessors : device.properties().multiprocessors;
   }
   static std::string named(const std::string& text) { return std::string(Traits::kName) + ": " + text; }
-  // Returns the source of an operand's address: the workspace if the operand has been moved there, else
-  // `own`.
+  // Returns the source of an operand's address, which is the workspace if the operand has been moved there,
+  // and otherwise `own`.
   static size_t source_of(const Operand& x, size_t own, const Arguments& p) {
     const bool is_moved = x.memory.address - p.workspace.address < p.workspace.bytes;
     return is_moved ? SourcedArguments::kWorkspace : own;
@@ -133,7 +132,7 @@ class CallEngine {
   Compiler compiler_;
 
  private:
-  // Returns a text with the operation and its sizes, in the words that files of tiles use.
+  // Returns a description of the operation and its sizes, in the words that files of tiles use.
   std::string described(const Arguments& p, Where where) {
     const Placed placed = place(p, where);
     return placed.is_empty ? named("a call with nothing to do") : named(call_text(placed));
@@ -177,7 +176,7 @@ class CallEngine {
   struct Request {
     Placed placed;
     Plan plan = {};
-    size_t own_bytes = 0, bytes = 0;  // bytes of workspace: those of the kernel, and all
+    size_t own_bytes = 0, bytes = 0;  // bytes of workspace for the kernel, and in total
   };
 
   Request request(const Arguments& p, Where where) {

@@ -12,7 +12,7 @@ namespace ptxbuilder::kernels {
 
 // Returns the address that stands for memory number `memory` of a call in the call's form. The number of the
 // memory is in its high bits, so that no offset within a memory can change it. The low bits are those of
-// `own`, the call's own address, so that both are aligned alike.
+// `own`, the call's own address, so that both addresses have the same alignment.
 constexpr int kOwnerBits = 44;
 constexpr runtime::Address form_address(size_t memory, runtime::Address own) {
   return own == 0 ? 0 : (static_cast<uint64_t>(memory) + 1) << kOwnerBits | own % kTma;

@@ -29,8 +29,8 @@ class MovedOperands {
 // memory if they are already loaded.
 void prepare_copies(MatrixCopier& copier, const MovedOperands& moved);
 
-// A copy of an operand. The addresses of the original and of the copy are each an offset from one of the
-// call's sources.
+// A copy of an operand. Both the address of the original and the address of the copy consist of one of the
+// call's sources and an offset.
 struct Copied {
   Operand from;
   size_t from_source;
@@ -42,8 +42,8 @@ struct SourcedCopy {
   size_t from_source, to_source;
 };
 // Returns the copies of all operands, grouped by launch. If there are at most kCopiesTogether copies, they
-// share a launch, so that the operands of a product take only one. If there are more, for instance because of
-// many batches, each copy has its own launch, and all launches use the same kernel.
+// share a launch, so that the operands of a product need only one launch. If there are more, for instance
+// because of many batches, each copy has its own launch, and all launches use the same kernel.
 inline constexpr size_t kCopiesTogether = 3;
 std::vector<std::vector<SourcedCopy>> copies_together(std::span<const Copied> all);
 // Queues the launches of a call in order. If `keeps` is set, also stores them as a PreparedCall.

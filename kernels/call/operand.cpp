@@ -21,7 +21,7 @@ std::string plural(const char* word) {
   return fmt::format("{}{}", word, std::string_view(word).ends_with("ch") ? "es" : "s");
 }
 
-// Returns a text such as "a row stride of 4 and a head stride of 2". It covers the dimensions with a stride
+// Returns a string such as "a row stride of 4 and a head stride of 2". It covers the dimensions with a stride
 // that is used.
 std::string strides_text(const Operand& x) {
   std::vector<std::string> all;
@@ -30,8 +30,8 @@ std::string strides_text(const Operand& x) {
   return fmt::format("{}", fmt::join(all, " and "));
 }
 
-// Returns the extent of the part that repeats with this stride: all columns and the dimensions with shorter
-// strides.
+// Returns the extent of the part that repeats with this stride. The part consists of all columns and of the
+// dimensions with shorter strides.
 Wide width_below(const Operand& x, int64_t stride) {
   Wide width = x.columns;
   for (const Dimension& d : outer_of(x))
@@ -39,8 +39,8 @@ Wide width_below(const Operand& x, int64_t stride) {
   return width * x.element_bytes();
 }
 
-// Returns whether strides of at least `least_bytes` show that `x` and `y` share no bytes: both repeat with
-// the same stride and occupy different parts of it. `y` must begin after `x`.
+// Returns whether strides of at least `least_bytes` show that `x` and `y` share no bytes. This is so if both
+// repeat with the same stride and occupy different parts of it. `y` must begin after `x`.
 bool apart_in_steps(const Operand& x, const Operand& y, int64_t least_bytes) {
   int64_t period = 0;  // bytes
   for (const Operand* o : {&x, &y})

@@ -30,7 +30,7 @@ struct Operand {
 
   int element_bytes() const { return size_of(type); }
   bool is_empty() const;
-  // Returns whether a tensor map can describe the operand in place: its address and all strides that are used
+  // Returns whether a tensor map can describe the operand in place. Its address and all strides that are used
   // must be multiples of 16 bytes.
   bool aligned_for_tma() const;
 };
@@ -72,7 +72,8 @@ void check_row(const char* operation, const Operand& x, Where where);
 void check_address(const char* operation, const Operand& x, Where where);
 // Throws if rows of an operand that is written overlap each other.
 void check_no_self_overlap(const char* operation, const Operand& x, Where where);
-// Throws if `written` may share memory with `other`, which is read if is_read is true, else written.
+// Throws if `written` may share memory with `other`, which is read if `is_read` is true, and otherwise
+// written.
 void check_apart(const char* operation, const Operand& written, const Operand& other, bool is_read,
                  Where where);
 // Throws if a call needs `bytes` of workspace, and `given` is smaller, is not at a multiple of 16, or may
@@ -80,8 +81,8 @@ void check_apart(const char* operation, const Operand& written, const Operand& o
 void check_workspace(const char* operation, runtime::View given, size_t bytes,
                      std::span<const Operand* const> others, Where where);
 
-// Returns the operand for a copy of `x` that TMA can access: the length of its rows is a multiple of `unit`
-// elements, they begin at multiples of 16 bytes, and its outer dimensions are nested without gaps. Its
+// Returns the operand for a copy of `x` that TMA can access. The length of its rows is a multiple of `unit`
+// elements, its rows begin at multiples of 16 bytes, and its outer dimensions are nested without gaps. Its
 // address is 0, and its memory has the size of the copy.
 Operand padded(const Operand& x, int64_t unit = 1);
 // Returns the bytes of a workspace that padded(x, unit) occupies.

@@ -28,9 +28,9 @@ struct PackedPixels {
   size_t bytes() const { return static_cast<size_t>(pixels() * packed) * 2; }
 };
 
-// Returns the kernel for copies with the given `channels`, `packed` and `together`. Its parameters are from
-// and to (pointers); u32 width, lines, before, packed_width, above, packed_lines and pixels; u64 pixel, line
-// and image. Any grid (g, 1, 1) may be used.
+// Returns the kernel for copies with the given `channels`, `packed` and `together`. Its parameters are `from`
+// and `to` (pointers); u32 width, lines, before, packed_width, above, packed_lines and pixels; u64 pixel,
+// line and image. Any grid (g, 1, 1) may be used.
 Kernel packed_pixels(int channels, int packed, int together);
 
 // Copies images. Loads a kernel when it is first needed, and stores it. Any thread may call the functions at

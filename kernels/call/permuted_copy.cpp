@@ -134,8 +134,8 @@ std::vector<int> transposed(int rows, int columns) {
   return elements;
 }
 
-// Packs elements into words: each element was read into a register of its own, but a tile in registers holds
-// its elements packed.
+// Packs elements into words, because each element was read into a separate register, but a tile in registers
+// holds its elements packed.
 Words packed(const Words& elements, int bytes) {
   const size_t per = sizeof(uint32_t) / static_cast<size_t>(bytes);
   Words words;
@@ -214,8 +214,8 @@ struct BlockCopy {
     const QuickDivision by(p, "block_rows");
     const u32 far = by(tid_x()), my_row = first_row + (tid_x() - far * by.divisor),
               my_column = first_column + far;
-    // If the number of rows does not divide the number of threads, there are surplus threads, which would
-    // copy squares of the next block without this condition.
+    // If the number of rows does not divide the number of threads, there are surplus threads. Without this
+    // condition, they would copy squares of the next block.
     const pred is = inside(my_row, my_column) & (far < p.get<u32>("block_columns"));
     const Place at = row(my_row) + column(my_column);
     const Words rows = read_all(at, is, form.vector, p.get<u64>("row_stride"));
@@ -290,7 +290,7 @@ double useful(const Modes& modes, int64_t Mode::*side, int64_t block, int64_t pi
 }
 
 // Assigns each of `others` to the rows or to the columns, and squares to threads, so that blocks are as full
-// and contiguous runs as long as possible.
+// as possible, and contiguous runs are as long as possible.
 void divide(PermutedCopyForm& form, const Modes& others) {
   const Modes row = form.rows, column = form.columns;
   const int piece = form.element_bytes * form.vector;

@@ -29,11 +29,11 @@ struct PermutedCopy {
 // registers; columns are then contiguous in the source, and rows in the destination. Single elements (a
 // `vector` of 1) are transposed in shared memory. Pieces are numbered along the modes of an axis, and the
 // first mode varies fastest.
-//   A short mode may alternate fastest on one side, as real and imaginary parts do, while the mode around it
+//   A short mode may alternate fastest on one side, like real and imaginary parts, while the mode around it
 // is contiguous on the other side. A thread then copies `vector` elements of each of the short mode's
 // `planes`, which are contiguous together on the first side, and sorts them in its registers.
 struct PermutedCopyForm {
-  static constexpr size_t kMost = 9;  // the greatest number of modes
+  static constexpr size_t kMost = 9;  // the largest number of modes
 
   runtime::View from = {}, to = {};
   int element_bytes = 2, vector = 1;
@@ -51,17 +51,17 @@ struct PermutedCopyForm {
 // Returns the form of a copy. Throws Error if more than 9 modes remain after merging.
 PermutedCopyForm form_of(const PermutedCopy& copy);
 
-// Everything that a kernel depends on: the bytes of an element, the vector, the direction, the planes, and
-// the numbers of modes.
+// The properties of a copy that determine its kernel. They are the bytes of an element, the vector, the
+// direction, the planes, and the numbers of modes.
 using PermutedCopyKind = std::array<int, 7>;
 PermutedCopyKind kind_of(const PermutedCopyForm& form);
 
-// Returns the kernel for all forms of a kind. Its first parameters are from and to (pointers), u32 rows and
-// columns (in pieces), and the QuickDivision of column_blocks. Then each mode of the rows and of the columns
-// has its QuickDivision, except the last mode of each axis, and u64 from and to. If squares are transposed,
-// the QuickDivision of block_rows, u32 block_columns, and u64 row_stride and column_stride follow; if there
-// are planes, u64 plane_stride follows. Strides are in bytes. The grid has a CTA for each block, and
-// consecutive CTAs copy blocks that are adjacent along the columns.
+// Returns the kernel for all forms of a kind. Its first parameters are `from` and `to` (pointers), u32 rows
+// and columns (in pieces), and the QuickDivision of column_blocks. Then each mode of the rows and of the
+// columns has its QuickDivision, except the last mode of each axis, and u64 from and to. If squares are
+// transposed, the QuickDivision of block_rows, u32 block_columns, and u64 row_stride and column_stride
+// follow; if there are planes, u64 plane_stride follows. Strides are in bytes. The grid has a CTA for each
+// block, and consecutive CTAs copy blocks that are adjacent along the columns.
 Kernel permuted_copy(const PermutedCopyForm& form);
 
 // Copies tensors. Loads a kernel when it is first needed, and stores it. Any thread may call the functions at

@@ -18,17 +18,17 @@
 
 namespace ptxbuilder::kernels {
 
-// The origin of an argument's value: the value is one of the call's sources plus a constant.
+// The origin of an argument's value, which is one of the call's sources plus a constant.
 struct ArgumentSource {
   size_t source;
   uint64_t more;
 };
 
-// The arguments of a launch with the origin of each value: one of the call's `sources`, which are addresses
-// and bits of scalars, or a constant.
+// The arguments of a launch with the origin of each value. The origin is either a constant or one of the
+// call's `sources`, which are addresses and bits of scalars.
 class SourcedArguments {
  public:
-  // The first sources of every call: the number 0, and the address of its workspace.
+  // The first sources of every call, which are the number 0 and the address of its workspace.
   static constexpr size_t kNone = 0, kWorkspace = 1;
 
   SourcedArguments(std::span<const uint64_t> sources, size_t most) : sources_(sources), list_(most) {
@@ -55,7 +55,7 @@ class SourcedArguments {
 };
 
 // The launches of a call in order; empty if there is nothing to do. Two rules are not checked, so the caller
-// must ensure them: the addresses must be aligned like the addresses of the call that was checked, and the
+// must ensure them. The addresses must be aligned like the addresses of the call that was checked, and the
 // memory that the call writes must not overlap anything else.
 class PreparedCall {
  public:
@@ -83,7 +83,7 @@ inline bool lie_apart(const runtime::View& x, const runtime::View& y) {
 }
 
 // Returns whether a workspace holds `bytes`, is aligned, and does not overlap the full memory range of any
-// operand. This test is quick but strict: if it returns false, check_workspace() must decide.
+// operand. This test is quick but strict. If it returns false, check_workspace() must decide.
 bool is_sound_workspace(const runtime::View& workspace, size_t bytes,
                         std::initializer_list<runtime::View> operands);
 

@@ -1,4 +1,4 @@
-// Makes a call of an operation visible to profilers and in the texts of errors.
+// Makes a call of an operation visible to profilers and in error messages.
 #pragma once
 
 #include <optional>

@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::kernels {
 
-// While an object of this class exists, kernels are made with the time limit in milliseconds that the
+// While an object of this class exists, kernels are built with the time limit in milliseconds that the
 // environment variable PTXBUILDER_WATCHDOG sets, such as 1000 (ptxbuilder/tile/watchdog.h). If the variable
 // is not set, or inside a WatchdogScope, the object has no effect.
 class WatchedKernels {

@@ -1,4 +1,4 @@
-// `explain` describes on one page what a kernel's PTX does.
+// `explain` describes the behavior of a kernel's PTX on one page.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -30,7 +30,7 @@ struct ExportOptions {
   bool ptx = false, with_ptx = false, no_cache = false, json = false;
 };
 
-// Returns the nonempty parts of a text between any of the separators.
+// Splits a string at any of the separators, and returns the nonempty parts.
 std::vector<std::string> parts_of(const std::string& text, std::string_view separators) {
   std::vector<std::string> parts;
   for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {

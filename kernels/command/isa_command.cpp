@@ -50,7 +50,7 @@ bool tell_otherwise(std::string_view text, bool as_json) {
 
 // Returns whether the emulator supports the instruction.
 bool is_emulated(const isa::Row& row) {
-  if (isa::example(row).empty())  // has operands that are names, so that no kernel of its own can test it
+  if (isa::example(row).empty())  // some operands are names, so a generated kernel cannot test the row
     return std::ranges::any_of(runtime::emulator::decode_table(),
                                [&](const auto& entry) { return row.mnemonic().starts_with(entry.first); });
   try {
@@ -99,7 +99,7 @@ std::string numbers_text(const isa::Operand& o) {
   return is_narrow ? fmt::format(", or a number {}", isa::bounds_text(o)) : "";
 }
 
-// Returns a text that lists the other keys with the same mnemonic.
+// Returns a string that lists the other keys with the same mnemonic.
 std::string siblings_text(const isa::Row& row) {
   std::string text;
   for (const isa::MadeRow& other : isa::rows_of(row.mnemonic()))

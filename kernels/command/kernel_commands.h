@@ -1,5 +1,4 @@
-// Declares the commands that `ptxb` and every executable with kernels have. Each command has a file of its
-// own.
+// Declares the commands that `ptxb` and every executable with kernels have. Each command has its own file.
 #pragma once
 
 #include <string>
@@ -11,7 +10,7 @@
 
 namespace ptxbuilder::command {
 
-// A description of the program: `ptxb`, or an executable with a user's own kernels.
+// A description of the program, which is `ptxb` or an executable with a user's own kernels.
 struct Program {
   std::string name, summary;
   bool is_ptxb;
@@ -31,8 +30,8 @@ Command list_command(const Arguments& top);
 Command explain_command(const Arguments& top, const PtxReader& reader);
 Command lint_command(const Arguments& top, const PtxReader& reader);
 
-// Tries to prove that a kernel's matrix instructions and stores read the data from shared memory that copies
-// and registers have written there. Prints the proof or a counterexample. Returns the exit code: 0, or the
+// Tries to prove that a kernel's matrix instructions and stores read from shared memory the data that copies
+// and registers have written to it. Prints the proof or a counterexample. Returns the exit code: 0, or the
 // code for a wrong result.
 int prove_family(const Family& family, const Fields& fields, bool json);
 

@@ -167,7 +167,7 @@ class Writer {
            "each other\n * and with the numbers, as described here:\n";
   }
 
-  // Returns the definition of a parameter's own C type; "" if the parameter does not need one.
+  // Returns the definition of the C type for a parameter; "" if the parameter does not need a separate type.
   std::string type_of(size_t i) const {
     const Parameter& p = parameters_[i];
     if (p.kind == Kind::structure) {

@@ -48,8 +48,8 @@ void check(const Export& what);
 // Returns the files. Throws Error when check() does.
 ExportedFiles export_to_c(const Export& what);
 
-// The parts of the C source that do not depend on the kernel: the calls to the driver, tensor maps, the
-// search for the nearest shape, and the launch.
+// The parts of the C source that do not depend on the kernel. They contain the calls to the driver, tensor
+// maps, the search for the nearest shape, and the launch.
 extern const char *const exported_driver, *const exported_maps, *const exported_nearest,
                                                                     *const exported_launch;
 

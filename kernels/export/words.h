@@ -1,4 +1,4 @@
-// Helpers for writing C code: names, types, comments and line breaks.
+// Provides the names, types, comments and line breaks of exported C code.
 #pragma once
 
 #include <string>

@@ -20,8 +20,8 @@
 namespace ptxbuilder::command {
 namespace {
 
-// Returns the edit distance: the number of insertions, deletions and replacements of one character that turn
-// `a` into `b`.
+// Returns the edit distance, which is the number of insertions, deletions and replacements of one character
+// that turn `a` into `b`.
 size_t edits(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -67,7 +67,7 @@ std::string usage(const CLI::App& app, const char* wrong) {
   return fmt::format("{}\nknown here: {}", unknown.empty() ? wrong : unknown, fmt::join(legal, " "));
 }
 
-// The type of an option's numbers: T without std::optional or std::vector around it.
+// The type of an option's numbers, which is T without std::optional or std::vector around it.
 template <class T>
 struct Number {
   using Type = T;
@@ -78,7 +78,7 @@ template <class T>
 struct Number<std::vector<T>> : Number<T> {};
 
 // Returns what is wrong with the word of an integer option, or "". Returns "" for a word that is not a
-// number, because CLI11 reports it. Without this check, CLI11 would read -1 as the greatest unsigned number,
+// number, because CLI11 reports it. Without this check, CLI11 would read -1 as the largest unsigned number,
 // and a number that is too large as the nearest valid number.
 template <class T>
 std::string complaint_of_integer(const std::string& word) {
@@ -245,8 +245,8 @@ void CommandLine::helps_with_all() const { app_->set_help_all_flag("--help-all",
 
 void CommandLine::parse(const std::vector<std::string>& words) const {
   try {
-    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes words from the end of
-                                                                          // the vector
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 parses words from the end
+                                                                          // of the vector
   } catch (const CLI::CallForHelp&) {
     throw HelpAsked{app_->help()};
   } catch (const CLI::CallForVersion& e) {

@@ -74,12 +74,11 @@ class Arguments {
   // all commands. A command line of many commands begins sooner if it makes only the options that it needs.
   void when_named(std::function<void()> add) const;
   void needs_command() const;
-  void footer(const std::string& text) const;  // sets a text that is shown at the end of the help
+  void footer(const std::string& text) const;  // sets the text that is shown at the end of the help
   // `complaint` returns what is wrong with the combination of options, or "" if nothing is.
   void check(std::function<std::string()> complaint) const;
 
-  // These functions return what has been parsed: whether this command was chosen, and which command was
-  // chosen in it.
+  // These functions return whether the command line chose this command, and which of its commands it chose.
   bool chosen() const;
   Arguments chosen_command() const;
   std::string name() const;
@@ -94,7 +93,7 @@ class Arguments {
 // flush standard output when they exit, but they do not report errors such as a full disk at that point.
 void flush_output();
 
-// Returns the error's text without the C++ source line at its end.
+// Returns the error's message without the C++ source line at its end.
 std::string without_place(const std::exception& e);
 
 // An error in the words of a command line. Its message describes what is wrong and which words are allowed.

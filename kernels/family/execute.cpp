@@ -133,12 +133,12 @@ Json to_json(const runtime::Profile& p, const std::string& file) {
           {"rows", rows}};
 }
 
-// The number of records per warp for which the first run of a profile has space, unless the options set a
+// The number of records per warp that fit into the memory of a profile's first run, unless the options set a
 // number.
 constexpr uint32_t kFirstProfileRecords = 512;
 
-// Throws Error if the profile's file cannot be written. This is called before anything runs, so that no time
-// is lost in that case.
+// Throws Error if the profile's file cannot be written. Must be called before anything runs, so that no time
+// is lost if it throws.
 void check_profile(const ExecuteOptions& options, bool runs) {
   if (options.profile.empty()) return;
   if (!runs) throw Error("a profile needs a run: pass --verify or --bench with --profile");

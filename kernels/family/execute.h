@@ -1,4 +1,4 @@
-// Takes a family and its fields through all steps: building, compiling, loading, running and reporting.
+// Builds, compiles, loads and runs the kernel of a family with given fields, and reports the results.
 #pragma once
 
 #include <optional>
@@ -65,7 +65,7 @@ runtime::LoadedKernel load(Built& built, runtime::Device& device);
 // Calls the family's run(). Throws Error if the family has no run(), or if verification was requested but
 // run() does not verify.
 void run_family(const Family& family, const Fields& fields, Run& run, bool verify);
-// Reports that times were requested on a device without a clock: throws an Error that explains what to do.
+// Throws an Error that explains what to do if times were requested on a device without a clock.
 [[noreturn]] void refuse_times();
 
 // Runs the kernel, and prints a report or a JSON object to standard output. If `ptx_file` is set, the kernel

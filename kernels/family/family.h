@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::command {
 
-// A value that the command line can set: a size of the problem, or a setting of the kernel.
+// A value that the command line can set. It is a size of the problem or a setting of the kernel.
 struct Field {
   std::string name;
   int64_t value;  // initially the default
@@ -29,7 +29,7 @@ class Fields {
   explicit Fields(std::vector<Field> fields) : fields_(std::move(fields)) {}
 
   // Sets a field. Throws UsageError (command_line.h) if the field does not exist or the value is not legal;
-  // the text lists the fields, or states the field's rule.
+  // the message lists the fields, or states the field's rule.
   void set(const std::string& name, int64_t value);
   void set(const std::string& name, const std::string& text);  // `text` is a number or one of the field's
                                                                // words
@@ -53,7 +53,7 @@ class Fields {
 
 class Run;
 
-// Configures the kernel for a problem size, in families that can do so.
+// Configures the kernel for a problem size, in families that support this.
 struct Choice {
   // The fields that make up the size, each with the launch rule (launch_rule.h) that computes it from a
   // launch's arguments.

@@ -1,5 +1,5 @@
-// Adds commands that take a kernel: `ptxb NAME KERNEL --field value` or, in an executable with only one
-// kernel, `mine NAME`.
+// Adds commands that take a kernel, such as `ptxb NAME KERNEL --field value` or, in an executable with only
+// one kernel, `mine NAME`.
 #pragma once
 
 #include <functional>

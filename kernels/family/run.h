@@ -1,5 +1,5 @@
-// Runs a kernel: creates random inputs and poisoned outputs, launches the kernel, checks the results against
-// a reference, and measures times.
+// Runs a kernel. A run creates random inputs and poisoned outputs, launches the kernel, checks the results
+// against a reference, and measures times.
 #pragma once
 
 #include <cstring>
@@ -92,7 +92,7 @@ struct Timing {
 struct RunOptions {
   bool verify = true, bench = false;
   uint64_t seed = 0;
-  int schedules = 1;  // number of schedules with which a check runs on the emulator
+  int schedules = 1;  // number of schedules that a check runs on the emulator
   std::function<void(uint64_t)> choose_schedule = nullptr;  // sets the seed of the next schedule; null on a
                                                             // GPU
   int warm_up = 10, launches = 50;
@@ -108,9 +108,9 @@ class Run {
 
   bool verifies() const { return options_.verify; }
 
-  // normal() returns a tensor of random N(0,1) data; integers are 16 times that, rounded. The n-th tensor of
-  // a run uses the n-th stream of the seed. output() returns a tensor that has not been written. Both throw
-  // Error if the tensors of the run need more than the machine's memory.
+  // normal() returns a tensor of random N(0,1) data; integers are 16 times such numbers, rounded. The n-th
+  // tensor of a run uses the n-th stream of the seed. output() returns a tensor that has not been written.
+  // Both throw Error if the tensors of the run need more than the machine's memory.
   Tensor normal(DType dtype, std::vector<uint64_t> shape, Where where = Where::here());
   Tensor output(DType dtype, std::vector<uint64_t> shape, Where where = Where::here());
 

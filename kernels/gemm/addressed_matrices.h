@@ -12,9 +12,9 @@ namespace ptxbuilder::kernels {
 
 // TMA computes addresses modulo 2^64, so two additional dimensions let the tensor map of one matrix reach all
 // the others. The first counts steps of 16 bytes, since all matrices begin at multiples of 16 bytes; the
-// second counts leaps of 2^31 steps. To reach a matrix at a lower address than the map's, enough leaps are
-// taken to wrap around 64 bits. The map's own address must point to existing memory, since an H100 faults
-// otherwise (see ragged_rows.h).
+// second counts leaps of 2^31 steps. To reach a matrix at a lower address than the map's, the number of leaps
+// is large enough for the address to wrap around 64 bits. The map's own address must point to existing
+// memory, since an H100 faults otherwise (see ragged_rows.h).
 inline constexpr uint32_t kMatrixStep = 16;
 inline constexpr uint32_t kStepBits = 31;
 inline constexpr uint64_t kMatrixLeap = uint64_t{kMatrixStep} << kStepBits;

@@ -29,8 +29,8 @@ BlockScales::BlockScales(Kernel& k, const GemmOperation& o, const TilePlan& t, c
       a_(shared_scales(k, "scales of A", scale_tiles(o, t).of_a, t.stages)),
       b_(shared_scales(k, "scales of B", scale_tiles(o, t).of_b, t.stages)) {}
 
-// Rows that belong to no group have a sum of zero. Their scales are loaded from beyond the last row, where
-// TMA reads zeros, because zero times an arbitrary scale could be NaN.
+// Rows outside all groups have a sum of zero. Their scales are loaded from beyond the last row, where TMA
+// reads zeros, because zero times an arbitrary scale could be NaN.
 void BlockScales::load(const Stage& s, u32 kt, const Work& work, const std::optional<u32>& groups,
                        const std::vector<u32>& of_a, const std::vector<u32>& of_b) const {
   u32 row = work.x;

@@ -25,9 +25,9 @@ class BlockScales {
   void load(const Stage& stage, u32 kt, const Work& work, const std::optional<u32>& groups,
             const std::vector<u32>& of_a, const std::vector<u32>& of_b) const;
 
-  // The factors by which a stage's sums are multiplied. For A (`rows`), each thread holds two factors, one
-  // for each of its rows. For B, there is a factor for each block that the tile overlaps (`blocks`), or one
-  // for each column, read from shared memory (`columns`).
+  // The factors for a stage's sums. For A (`rows`), each thread holds two factors, one for each of its rows.
+  // For B, there is a factor for each block that the tile overlaps (`blocks`), or one for each column, read
+  // from shared memory (`columns`).
   struct Factors {
     RegisterTile<f32> rows;
     std::vector<f32> blocks;

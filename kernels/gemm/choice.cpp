@@ -77,9 +77,9 @@ bool has_empty_tiles(const GemmTile& t, const GemmSize& size) {
 constexpr std::pair<int, int> kDividedClusters[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2},
                                                     {4, 1}, {1, 4}, {4, 2}, {2, 4}};
 
-// Returns variants of the tile, with several clusters, whose last wave is divided among the CTAs. Clusters
-// whose last wave fills the SMs are omitted. For each cluster, split_last runs from the largest useful number
-// down to 2, since fewer CTAs per tile have fewer sums to add up.
+// Returns variants of the tile with several clusters, in which the last wave is divided among the CTAs.
+// Clusters whose last wave fills the SMs are omitted. For each cluster, split_last runs from the largest
+// useful number down to 2, since fewer CTAs per tile have fewer sums to add up.
 std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int multiprocessors, bool grouped) {
   std::vector<GemmTile> all;
   if (grouped) {  // the size of the last wave is unknown

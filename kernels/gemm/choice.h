@@ -1,5 +1,5 @@
-// Chooses the tile of a matrix product without measuring: from a table of tuned tiles or, if the table does
-// not list the product, with a model.
+// Chooses the tile of a matrix product without measuring. The tile comes from a table of tuned tiles or, if
+// the table does not list the product, from a model.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ struct Candidate {
   Prediction prediction;
 };
 
-// Returns the factor by which predictions for a tile are multiplied before tiles are compared. It is 1, or
+// Returns the factor that multiplies the predictions for a tile before tiles are compared. It is 1, or
 // slightly more for kinds of tiles that proved slower than predicted.
 double doubt(const GemmTile& tile);
 // Returns the predicted time times doubt(), in microseconds. Tiles are compared by this number.
@@ -43,15 +43,15 @@ struct Choice {
   ChoiceSource source;
 };
 
-// Returns the tile from tuned() if there is one, and otherwise the first tile of the shortlist. Throws an
-// Error that explains why, if no tile supports the operation.
+// Returns the tile from tuned() if there is one, and otherwise the first tile of the shortlist. If no tile
+// supports the operation, throws an Error that explains why.
 Choice choice_of(const GemmOperation& operation, const GemmSize& size, int multiprocessors);
 inline GemmTile choose(const GemmOperation& operation, const GemmSize& size, int multiprocessors) {
   return choice_of(operation, size, multiprocessors).tile;
 }
 
-// Returns the tiles worth measuring when a product is tuned: the `chosen` tile, and the first twelve of the
-// shortlist.
+// Returns the tiles worth measuring when a product is tuned, which are the `chosen` tile and the first twelve
+// of the shortlist.
 std::vector<GemmTile> tiles_to_measure(const GemmOperation& operation, const GemmSize& size,
                                        int multiprocessors, const GemmTile& chosen);
 

@@ -17,7 +17,7 @@ constexpr int kMostStages = 16;
 constexpr int kBuffer = 8192;   // bytes of an epilogue buffer
 constexpr int kScaleLine = 32;  // number of scales in 128 bytes
 
-// Returns the bytes of a stage that block scales or metadata take in addition to A and B.
+// Returns the number of bytes that block scales or metadata occupy in a stage, in addition to A and B.
 int bytes_beside(const GemmOperation& o, const GemmTile& t) {
   if (o.is_sparse())
     return (t.bm / kSparseBlock) * (t.bk / kSparseBlock) * kSparseBlockWords *
@@ -53,9 +53,9 @@ int most_buffers(const GemmOperation& o, const GemmTile& t) {
 // store, and of kColumnClocks for the sums that each CTA contributes to a column of 64 rows.
 constexpr double kPanelClocks = 700, kColumnClocks = 6;
 
-// Returns the width of panels that takes the least time. A CTA completes whole panels, one after the other,
-// and the slowest CTA determines the time. Narrow panels are penalized, because TMA is slower with boxes of
-// few bytes.
+// Returns the width of panels that results in the shortest time. A CTA completes whole panels, one after the
+// other, and the slowest CTA determines the time. Narrow panels are penalized, because TMA is slower with
+// boxes of few bytes.
 int panel_columns(const GemmOperation& o, const GemmTile& t) {
   // A panel must not be wider than a box along the first mode of n.
   const int widest = o.n_box == 0 ? t.bn : o.n_box;

@@ -1,5 +1,5 @@
-// Describes what a matrix product computes (GemmOperation), and how a kernel computes it (GemmTile,
-// TilePlan).
+// Describes the operation of a matrix product (GemmOperation), and the way in which a kernel computes it
+// (GemmTile, TilePlan).
 #pragma once
 
 #include <algorithm>
@@ -38,14 +38,14 @@ inline constexpr std::array activation_words = {
 // - `gate`: f(x[m,2n]) x[m,2n+1], so that D has one column for every two columns of the product.
 enum class ActivationUse : uint8_t { value, slope, gate };
 
-// The operand, if any, that consists of windows over the pixels of images (PixelWindows): A, with the windows
-// along m, or B, with the windows along k.
+// The operand, if any, that consists of windows over the pixels of images (PixelWindows). It is either A,
+// with the windows along m, or B, with the windows along k.
 enum class WindowsOf : uint8_t { none, a, b };
 
 // Defines D[m,n] = activation(x[m,n]), rounded once, to nearest even, where
 //   x[m,n] = alpha rows[m] columns[n] sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n].
 // - Groups of rows: x[m,n] = sum_k A[m,k] B[g,n,k], where g is the group of row m. With group_counts, rows
-// that belong to no group are not stored. With b_addresses, B[g] begins at address b_addresses[g].
+//   outside all groups are not stored. With b_addresses, B[g] begins at address b_addresses[g].
 // - Groups of k: x[g,m,n] is the sum over the values of k in group g.
 // - a_rows: A[m,k] is replaced with A[a_rows[m],k], or with 0 if A has no such row.
 // - d_rows: the result for row m is stored in row d_rows[m] of D, or nowhere if D has no such row.
@@ -79,9 +79,9 @@ struct GemmOperation {
   bool user_epilogue = false;
   // If true, threads store the part of D that TMA cannot store (see ThreadStore).
   bool d_by_threads = false;
-  // The numbers of tensor modes that make up m, n, k and the batches, and the sizes of boxes: a tile (or,
-  // along k, a stage) has this many elements along the first mode and continues along the second. 0: it
-  // extends only along the first mode. See ProductModes.
+  // The numbers of tensor modes that make up m, n, k and the batches, and the sizes of boxes. A tile (or,
+  // along k, a stage) has the size of the box along the first mode and continues along the second. If the
+  // size is 0, the tile extends only along the first mode. See ProductModes.
   uint8_t m_modes = 1, n_modes = 1, k_modes = 1, batch_modes = 1;
   uint8_t m_box = 0, n_box = 0, k_box = 0;
   WindowsOf windows = WindowsOf::none;
@@ -187,10 +187,10 @@ struct GemmTile {
   bool operator==(const GemmTile&) const = default;
 };
 
-// Returns a tile as text. "128x256x64_4_2x1" lists bm, bn, bk, the stages and the cluster. A suffix follows
-// for each field that differs from its default: _g8 (raster in groups of 8 rows; _c8: of 8 columns; _g8s: in
-// a snake), _pp (pingpong), _w3 (consumers), _swap, _k4 (split_k), _s4 (split_last), _x2 (ctas_per_sm),
-// _nopdl (overlaps is false) and _in (inside).
+// Returns a tile as a string. "128x256x64_4_2x1" lists bm, bn, bk, the stages and the cluster. A suffix
+// follows for each field that differs from its default: _g8 (raster in groups of 8 rows; _c8: of 8 columns;
+// _g8s: in a snake), _pp (pingpong), _w3 (consumers), _swap, _k4 (split_k), _s4 (split_last), _x2
+// (ctas_per_sm), _nopdl (overlaps is false) and _in (inside).
 std::string text(const GemmTile& tile);
 GemmTile parse_tile(const std::string& text);
 
@@ -201,9 +201,9 @@ struct TilePlan : GemmTile {
   // The number of columns in a panel of the epilogue (StoreOptions); 0 leaves the choice to the epilogue. If
   // split_last is set, each of the CTAs that divide a tile completes and stores some of its panels.
   int panel_columns = 0;
-  // The number of 8 KiB buffers through which each consumer stores: two, or one if the stages leave no room
-  // for two. With block scales it is up to four, so that the buffers hold a tile's output while the next tile
-  // begins.
+  // The number of 8 KiB buffers through which each consumer stores. It is two, or one if the stages leave no
+  // room for two. With block scales it is up to four, so that the buffers hold a tile's output while the next
+  // tile begins.
   int staging_buffers = 0;
   // If true, a tile's sums are rounded and stay in registers, to be stored during the products of the next
   // tile. This requires that the registers can hold them in addition to the next sums and the values of the
@@ -222,8 +222,8 @@ struct TilePlan : GemmTile {
 struct RoleRegisters {
   int producer, consumer;
 };
-// Returns the number of registers for each role. A producer that iterates over groups needs a few more than
-// usual, and a producer that gathers rows needs many more for the indices.
+// Returns the number of registers for each role. A producer that iterates over groups needs a few more
+// registers than usual, and a producer that gathers rows needs many more for the indices.
 constexpr RoleRegisters role_registers(int consumers, bool grouped = false, bool gathers = false) {
   return gathers          ? RoleRegisters{56, consumers == 1   ? 232
                                               : consumers == 3 ? 144
@@ -245,14 +245,14 @@ constexpr int columns_of_part(const GemmTile& t) { return (t.bn / 8 + t.split_k 
 // order, and store them.
 constexpr bool parts_overlap(const GemmTile& t) { return columns_of_part(t) * t.split_k != t.bn; }
 
-// Returns how many columns a consumer multiplies at once if there are block scales: the sums of 128 values of
-// k wait in registers to be multiplied by the scales.
+// Returns how many columns a consumer multiplies at once if there are block scales. The number is limited
+// because the sums of 128 values of k wait in registers to be multiplied by the scales.
 constexpr int fresh_columns(const GemmTile& t) { return t.bn > 192 ? t.bn / 2 : t.bn; }
 // Returns the size of units into which a tile's columns can be divided so that all columns of a unit share
 // one factor of B, wherever the tile begins.
 constexpr int scale_unit(const GemmTile& t) { return std::gcd(t.bn, kScaleBlock); }
 // The number of scales in 16 bytes. TMA loads at least this many scales, and boxes of scales begin at
-// multiples of it.
+// multiples of this number.
 inline constexpr int kScalesOfBox = 4;
 // The tiles of scales of a stage in shared memory. A has a scale for each row of the tile. B has one for each
 // column, or for each block that the tile overlaps; its tile then holds the scales of several blocks along k
@@ -267,7 +267,7 @@ struct ScaleTiles {
 };
 ScaleTiles scale_tiles(const GemmOperation& operation, const GemmTile& tile);
 
-// Either a plan, or a text that tells what cannot be combined and what to change.
+// Either a plan, or the reason why the operation or the tile is not supported, with the change to make.
 struct Planned {
   std::optional<TilePlan> plan;
   std::string refusal;

@@ -33,7 +33,8 @@ struct ContractionTensor {
 // merged. The remaining modes become dimensions of a tensor map, which has up to five; a tile then extends
 // along two modes and is cut off at the end of each. TMA requires one mode without gaps, and strides that are
 // multiples of 16 bytes. A tensor that violates this, or whose modes would leave tiles half empty, is copied
-// once: A or B into the workspace, D out of it. explain() reports which tensors are copied, and why.
+// once. A or B is copied into the workspace, and D out of it. explain() reports which tensors are copied, and
+// why.
 struct ContractionArguments {
   std::string subscripts;
   ContractionTensor a = {}, b = {}, d = {};
@@ -57,8 +58,8 @@ class Contraction {
   // rule.
   void operator()(const ContractionArguments& arguments, Where where = Where::here());
   size_t workspace_bytes(const ContractionArguments& arguments, Where where = Where::here());
-  // Returns one line that tells which modes are rows, columns, depth and batches, how tiles extend along
-  // them, which tile is used, and which tensors are copied and why.
+  // Returns one line that lists the modes that are rows, columns, depth and batches, and shows how tiles
+  // extend along them, which tile is used, and which tensors are copied and why.
   std::string explain(const ContractionArguments& arguments, Where where = Where::here());
   // Finds the fastest tile, as Matmul::tune() does.
   void tune(const ContractionArguments& arguments, Where where = Where::here());

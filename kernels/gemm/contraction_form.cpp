@@ -206,7 +206,8 @@ class Former {
     return own.empty() && f.axes.k.empty() ? "" : "no mode is contiguous";
   }
 
-  // Returns why TMA cannot access a tensor in place, or an empty text. `first` is the contiguous mode.
+  // Returns the reason why TMA cannot access a tensor in place, or an empty string if it can. `first` is the
+  // contiguous mode.
   std::string check_strides(const Form& f, size_t t, const Mode* first, bool is_matrix) const {
     if (f.copied[t]) return "";
     if (t == kD && is_matrix) return "";  // Matmul can store any matrix
@@ -368,7 +369,8 @@ class Former {
   }
 
   static constexpr double kBandwidth = 2.7e6;  // bytes per microsecond
-  static constexpr double kCopyStart = 4;      // microseconds that a copy takes besides moving its bytes
+  static constexpr double kCopyStart =
+      4;  // microseconds of a copy, in addition to the time for moving its bytes
   // Returns the estimated time of a form in microseconds, accurate enough to choose between forms.
   double cost(const Form& f, size_t a, size_t b) const {
     const Axes& x = f.axes;

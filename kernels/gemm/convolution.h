@@ -31,12 +31,12 @@ enum class ConvolutionResult : uint8_t { y, x, w };
 // and of x if x is the result, must be a fixed stride apart, from the first pixel of the first image to the
 // last pixel of the last image.
 //
-// Placement: TMA reads the pixels of windows in place (im2col mode) if the channels of a group take a
-// multiple of 16 bytes in x, w and y; other tensors are first copied into the workspace, as for
+// Placement: TMA reads the pixels of windows in place (im2col mode) if the channels of a group occupy a
+// multiple of 16 bytes in x, w and y. Other tensors are first copied into the workspace, as for
 // MatmulArguments. An x with up to 8 channels would fill only part of a stage; it is copied, line by line and
 // with padding, so that a window's taps within a line are contiguous. If windows move in steps greater than
-// 1, the gradient of x takes one product for each pixel position within a step, and copies move the results
-// to their pixels. If no window reaches some pixels of the result, the result must have no gaps.
+// 1, the gradient of x requires one product for each pixel position within a step, and copies move the
+// results to their pixels. If no window reaches some pixels of the result, the result must have no gaps.
 struct ConvolutionArguments {
   struct Along {
     int64_t step = 1;                // pixels from one window to the next; 1 to 8
@@ -69,8 +69,8 @@ class Convolution {
   // rule.
   void operator()(const ConvolutionArguments& arguments, Where where = Where::here());
   size_t workspace_bytes(const ConvolutionArguments& arguments, Where where = Where::here());
-  // Returns one line that tells how many products the call takes, what each computes and which tiles they
-  // use.
+  // Returns one line that contains the number of matrix products of the call, and the size, the operands and
+  // the tile of the first product.
   std::string explain(const ConvolutionArguments& arguments, Where where = Where::here());
   // Finds the fastest tiles, as Matmul::tune() does.
   void tune(const ConvolutionArguments& arguments, Where where = Where::here());

@@ -19,7 +19,8 @@ enum : size_t { kImage, kLine, kPixel, kChannel };  // dimensions of x and y; w 
 
 // The constants from kMostStep to kMostOffset are limits of tensor maps of four dimensions (CUDA driver API,
 // cuTensorMapEncodeIm2col; PTX ISA, cp.async.bulk.tensor).
-constexpr int64_t kFewChannels = 8;   // most channels for which x is packed: 16 bytes of 16-bit elements
+constexpr int64_t kFewChannels =
+    8;  // maximum number of channels for which x is packed: 16 bytes of 16-bit elements
 constexpr int64_t kWindowStage = 64;  // 16-bit elements along k in a stage if an operand has windows
 constexpr int64_t kMostStep = 8, kLeastCorner = -128, kMostCorner = 127, kMostOffset = 255;
 
@@ -347,7 +348,7 @@ class ConvolutionFormer {
     take(one, modes);
   }
 
-  // Adds the product that computes y: windows over x, multiplied by the filters.
+  // Adds the product that computes y from windows over x, multiplied by the filters.
   void forward() {
     ConvolutionProduct& one = product(x_, w_, y_);
     MatmulArguments& q = one.product;
@@ -470,7 +471,7 @@ class ConvolutionFormer {
     copy_lines(whole, 1, w_.extents[kLine] % of.together);
   }
 
-  // Adds the product that computes w: the transposed pixels of y, multiplied by windows over x.
+  // Adds the product that computes w from the transposed pixels of y, multiplied by windows over x.
   void gradient_of_w() {
     ConvolutionProduct& one = product(y_, x_, w_);
     MatmulArguments& q = one.product;

@@ -15,10 +15,10 @@ namespace ptxbuilder::kernels {
 enum class ConvolutionMemory : uint8_t { x, w, y, bias, workspace };
 
 // A product, with the copies that run before it (`ahead`) and after it (`behind`). The workspace begins with
-// the copies of tensors and the temporary results, which take `scratch` bytes in total.
+// the copies of tensors and the temporary results, which occupy `scratch` bytes in total.
 struct ConvolutionProduct {
   MatmulArguments product;            // workspace, stream and modes are not set
-  std::optional<ProductModes> modes;  // empty if the product is one of plain matrices
+  std::optional<ProductModes> modes;  // empty if the product multiplies plain matrices
   std::vector<PackedPixels> ahead = {};
   std::vector<PermutedCopyForm> behind = {};
   size_t scratch = 0;

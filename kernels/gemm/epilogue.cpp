@@ -120,7 +120,7 @@ class PanelEpilogue {
     if (!place.batch || o_.grouped_rows()) place.batch = 0;
     return place;
   }
-  // Returns the elements of a batch; the batches are contiguous. Rows in no group have no elements.
+  // Returns the elements of a batch; the batches are contiguous. Rows outside all groups have no elements.
   template <class Element>
   GlobalTensor<Element, 1> of_batch(const gptr<Element>& all, u32 extent) const {
     if (o_.grouped_rows()) {

@@ -1,4 +1,5 @@
-// The epilogue of gemm(): processes and stores the sums of a tile, which one CTA or several have computed.
+// Implements the epilogue of gemm(), which processes and stores the sums of a tile that one or several CTAs
+// have computed.
 #pragma once
 
 #include "kernels/gemm/parameters.h"
@@ -49,7 +50,7 @@ class GemmEpilogue {
   static RowsEpilogue rows_epilogue(const GemmOperation& o, const GemmParameters& p,
                                     const UserEpilogue& user);
 
-  // The origin of a tile, in the coordinates that a store takes.
+  // The origin of a tile, in the coordinates that a store expects.
   struct Place {
     u32 x, y;
     std::optional<u32> batch;

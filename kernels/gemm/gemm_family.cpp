@@ -1,5 +1,5 @@
-// Registers the family "gemm": matrix products of every type, layout, epilogue and tile. Each combination is
-// a kernel of its own.
+// Registers the family "gemm", which contains matrix products of every type, layout, epilogue and tile. Each
+// combination is a separate kernel.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -127,7 +127,7 @@ void choose_tile(command::Fields& f) {
   set_tile(f, checked(o, chosen));
 }
 
-// Returns a text that names the matrices whose rows need gaps to meet the requirements of tensor maps.
+// Returns a string that names the matrices whose rows need gaps to satisfy the requirements of tensor maps.
 std::string rows_that_need_gaps(const command::Fields& f) {
   const GemmOperation o = operation(f);
   std::string text;
@@ -201,8 +201,8 @@ struct Operands {
     }
   }
 
-  // Returns the ends of groups of random sizes, some of which are 0. Some rows, or values of k, may belong to
-  // no group.
+  // Returns the ends of groups of random sizes, some of which are 0. Some rows, or values of k, may be
+  // outside all groups.
   command::Tensor ends(command::Run& run) const {
     const command::Tensor drawn = run.normal(DType::f32, {batches + 1});
     const auto weight = [&](size_t i) { return drawn[i] < -1 ? 0 : std::exp(drawn[i] / 2); };
@@ -282,7 +282,7 @@ struct Operands {
   // Returns the number of the matrix of B that a group uses. If B has addresses, groups use the matrices in
   // reverse order.
   size_t matrix_of(size_t group) const { return o.b_addresses ? batches - 1 - group : group; }
-  // Sets b_addresses, and returns B as a tensor that begins at the matrix of the first group.
+  // Sets `b_addresses`, and returns B as a tensor that begins at the matrix of the first group.
   runtime::Argument addressed(const command::Tensor& b) {
     const runtime::View all = b.tensor().memory;
     const size_t bytes = all.bytes / batches;
@@ -347,7 +347,7 @@ struct Operands {
       if (operand.role == OperandRole::inputs && o.has(operand.operand)) inputs = value(operand, col);
     return output_of(o, x(col), inputs);
   }
-  // Sets two of every four values along k to zero, keeping the two greatest. Returns the values that remain,
+  // Sets two of every four values along k to zero, keeping the two largest. Returns the values that remain,
   // as a sparse matrix stores them, and sets its metadata.
   command::Tensor stored(command::Run& run, command::Tensor& whole, ProductOperand metadata) {
     const size_t rows = whole.count() / k, of_batch = static_cast<size_t>(whole.shape()[1]);
@@ -493,8 +493,8 @@ void run(const command::Fields& f, command::Run& run) {
     return operands.output([&](size_t j) { return dot(batch, row, j); }, batch, row, i % columns);
   };
   auto output = [&](size_t i) { return output_of_row(operands.rows_of_product(i / columns % m).front(), i); };
-  // Rows that receive nothing remain zero. Whatever the order of additions, each rounds a sum that is at most
-  // the sum of all magnitudes.
+  // Rows that receive nothing remain zero. Whatever the order of additions is, each addition rounds a sum
+  // that is at most the sum of all magnitudes.
   auto sum_of_rows = [&](size_t i) {
     command::Expected sum = {0, 0};
     double magnitude = 0, added = 0;

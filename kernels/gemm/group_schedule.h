@@ -10,7 +10,7 @@ namespace ptxbuilder::kernels {
 
 // Iterating over groups takes loads and divisions, and products would have to wait for them. Therefore one
 // thread of the producer finds the CTA's tiles and announces each tile to the consumers several rounds in
-// advance. Group ends are clamped: whatever values they hold, a group begins where the previous group ends,
+// advance. Group ends are clamped. Whatever values they hold, a group begins where the previous group ends,
 // does not end before it begins, and stays within the tensors. Groups given by counts begin at equal
 // distances, and each ends no later than the next one begins.
 class GroupSchedule {
@@ -19,22 +19,22 @@ class GroupSchedule {
   using Body = std::function<void(const Work&)>;
   using Walk = std::function<void(const Body&)>;
 
-  // `all` is the extent that the groups divide: m or, with groups of k, k. `sizes` points to the ends of the
-  // groups or, if `are_counts`, to their numbers of rows. `walkers` selects the threads that find tiles: if
-  // all threads of the producer need the tiles, each thread iterates for itself, and one of them announces
-  // the tiles.
+  // `all` is the extent that the groups divide, which is m or, with groups of k, k. `sizes` points to the
+  // ends of the groups or, if `are_counts`, to their numbers of rows. `walkers` selects the threads that find
+  // tiles. If all threads of the producer need the tiles, each thread iterates for itself, and one of them
+  // announces the tiles.
   enum class Walkers : uint8_t { one_thread, warpgroup };
   GroupSchedule(Kernel& kernel, const GemmTile& tile, u32 all, u32 groups, gptr<s32> sizes, bool are_counts,
                 Walkers walkers);
 
   // Runs `body` for each tile of this CTA that belongs to `turn`. The first role that calls this function is
-  // the producer, which takes the tiles from `walk`. The other roles read the tiles that the producer
+  // the producer, which gets the tiles from `walk`. The other roles read the tiles that the producer
   // announces.
   void each(Turn turn, const Walk& walk, const Body& body) const;
 
   // A position in an iteration over groups of rows. Each group consists of blocks, and a block is the tiles
-  // that one cluster processes together. The last group is followed by an additional group for the rows that
-  // belong to no group; this group is empty if rows are counted.
+  // that one cluster processes together. The last group is followed by an additional group for the rows
+  // outside all groups; this group is empty if rows are counted.
   class Cursor {
    public:
     using Count = std::function<u32(u32 rows)>;  // returns the number of blocks in a group of `rows` rows

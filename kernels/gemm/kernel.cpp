@@ -28,8 +28,8 @@ struct LoadPlaces {
   std::vector<u32> of_a = {}, of_b = {}, beside_b = {};
 };
 
-// Returns the coordinates that select a group's matrix by its address. For rows in no group, TMA reads zeros
-// at these coordinates.
+// Returns the coordinates that select a group's matrix by its address. For rows outside all groups, TMA reads
+// zeros at these coordinates.
 std::vector<u32> addressed_matrix(const GemmParameters& p, u32 group, u32 groups) {
   Var<u32> step(0), leap(kMatrixLeaps);
   if_(group < groups, [&] {
@@ -40,8 +40,8 @@ std::vector<u32> addressed_matrix(const GemmParameters& p, u32 group, u32 groups
   return {step, leap};
 }
 
-// Returns the coordinates at which loads begin. Rows in no group are loaded from beyond A, where TMA reads
-// zeros. If groups divide k, boxes are cut off at the end of the group (see row_up_to()).
+// Returns the coordinates at which loads begin. Rows outside all groups are loaded from beyond A, where TMA
+// reads zeros. If groups divide k, boxes are cut off at the end of the group (see row_up_to()).
 LoadPlaces load_places(const GemmOperation& o, const GemmTile& t, const Work& work, u32 m,
                        const std::optional<u32>& batches, const ModeAxes& axes, const StagedOperand& x,
                        const StagedOperand& y, const GemmParameters& p) {
@@ -81,7 +81,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
   if (t.split_last > 1) k.cooperative();
-  // The machine code is free of these defects; scripts/sentinel verifies this.
+  // The machine code does not have the defects that are waived here; scripts/sentinel verifies this.
   if (o.packed.is_packed()) k.waive("wgmma-a-registers");
   if (o.is_sparse()) k.waive("wgmma-metadata");
   std::optional<TensorMap> A, B;

@@ -24,8 +24,8 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& tile, const UserEpil
             Where where = Where::here());
 Kernel gemm(const GemmOperation& operation, const GemmTile& tile, Where where = Where::here());
 
-// Waives the ptxas reports about a kernel that needs more registers than exist: spills, a stack, and wgmmas
-// that wait for each other. Such a kernel is correct but slow.
+// Waives the ptxas reports about a kernel that needs more registers than exist, such as spills, a stack, and
+// wgmmas that wait for each other. Such a kernel is correct but slow.
 void waive_lack_of_registers(Kernel& kernel);
 
 }  // namespace ptxbuilder::kernels

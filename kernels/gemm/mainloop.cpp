@@ -20,8 +20,9 @@ void add(Accumulator& to, const Accumulator& from) {
 }
 
 // Returns the number of stages that the CTA processes, so that the CTAs of a cluster need not wait for each
-// other at the end. Returns nothing if the CTAs have to wait or there is no cluster: divided tiles are few,
-// so waiting costs little, and with groups the number of tiles is unknown.
+// other at the end. Returns nothing if there is no cluster, or if the CTAs wait for each other nevertheless.
+// They wait with groups, because the number of tiles is unknown, and with divided tiles, which are so few
+// that waiting costs little.
 std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& scheduler, bool grouped) {
   if (t.cluster_m * t.cluster_n == 1 || t.split_k > 1 || t.split_last > 1 || grouped) return std::nullopt;
   return scheduler.stages_of_cta();
@@ -72,8 +73,8 @@ void Mainloop::multiply(const Stage& s, u32 row) {
 }
 
 // Multiplies a stage of packed weights. The weights of a part are converted while the products of the
-// previous part run. The scales are read before the products: the lanes of a warp converge for a wgmma, so no
-// lane can read scales after another lane has released the stage.
+// previous part run. The scales are read before the products, because the lanes of a warp converge for a
+// wgmma, so that no lane can read scales after another lane has released the stage.
 void Mainloop::multiply_packed(const Stage& s, u32 row) {
   for (int part = 0; part < weights_->parts(); ++part) {
     const int in_group = part % weights_->parts_of_group();
@@ -141,7 +142,7 @@ Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
 
 void Mainloop::multiply_all(const Work& work, u32 row, DeferredStore* under) {
   // The previous tile is stored during the first steps, one part per step. All parts are stored here, even if
-  // the work has fewer steps: within the loop below, the branches of a store would prevent ptxas from
+  // the work has fewer steps, because within the loop below, the branches of a store would prevent ptxas from
   // recognizing the stage as uniform.
   const int shadows = under ? under->steps() : 0;
   for (int i = 0; i < shadows; ++i)

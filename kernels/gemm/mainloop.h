@@ -1,5 +1,5 @@
-// The main loop of a gemm() consumer: multiplies the stages that the producer fills, and adds up the products
-// of a tile.
+// Implements the main loop of a gemm() consumer, which multiplies the stages that the producer fills, and
+// adds up the products of a tile.
 #pragma once
 
 #include "kernels/gemm/block_scales.h"

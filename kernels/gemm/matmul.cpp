@@ -30,9 +30,9 @@ struct MatmulTraits {
   static GemmTile parse(const std::string& tile) { return parse_tile(tile); }
 };
 
-// The forms in which a kernel accesses a matrix: as one matrix, as a matrix for each batch or group, as
-// matrices at arbitrary addresses, as rows whose boxes are cut off at the end of their group, or as a tensor
-// with several modes.
+// The forms in which a kernel accesses a matrix. It may be one matrix, a matrix for each batch or group,
+// matrices at arbitrary addresses, rows whose boxes are cut off at the end of their group, or a tensor with
+// several modes.
 enum class Grouped : uint8_t { no, by_batch, by_address, by_rows, by_modes };
 struct MatrixKinds {
   Grouped a, b, d;
@@ -45,7 +45,7 @@ MatrixKinds kinds_of(const GemmOperation& o) {
   return o.batched ? MatrixKinds{by_batch, by_batch, by_batch} : MatrixKinds{no, no, no};
 }
 // Returns a matrix's row stride in elements. If there is only one row, returns a stride that is a multiple of
-// 16 bytes, because the given stride need not be.
+// 16 bytes, because the given stride may be arbitrary.
 int64_t aligned_stride(const Operand& x) {
   const Operand::Dimension& rows = x.outer[kMatrixRows];
   return rows.extent > 1 ? rows.stride : round_up(x.columns, kTma / x.element_bytes());

@@ -4,11 +4,11 @@
 //   Matmul matmul(*device);
 //   MatmulArguments p;
 //   p.m = 1000, p.n = 4096, p.k = 511;
-//   p.a = {.memory = a, .type = DType::bf16};  // runtime::Buffers, or a View of anybody's memory
+//   p.a = {.memory = a, .type = DType::bf16};  // runtime::Buffers, or a View of any memory
 //   p.b = {.memory = b, .type = DType::bf16};
 //   p.d = {.memory = d, .type = DType::bf16};
 //   if (size_t bytes = matmul.workspace_bytes(p)) p.workspace = workspace = runtime::Buffer(*device, bytes);
-//   p.stream = stream;      // a CUstream; without it, the device's own
+//   p.stream = stream;      // a CUstream; without it, the device's own stream
 //   matmul(p);              // queued
 #pragma once
 
@@ -37,7 +37,7 @@ struct DeviceMatrix {
 // C is not allowed.
 //
 // The operands of product.def add further terms. Factors in memory scale the entire product, or its rows and
-// columns. amax receives the greatest |D| before rounding if it exceeds the number already in memory. d_scale
+// columns. amax receives the largest |D| before rounding if it exceeds the number already in memory. d_scale
 // multiplies D before it is rounded.
 //
 // Types: A and B are both bf16, both f16 or both tf32; or each is e4m3 or e5m2; or each is s8 or u8. D is
@@ -185,8 +185,8 @@ struct MatmulOptions : CallOptions {
 // Multiplies matrices, and caches the kernels and the chosen tiles. The first call for a product (or the
 // first workspace_bytes() for it) takes milliseconds to choose a tile, and about 0.2 s to compile the kernel
 // if no cache holds it. Later calls take microseconds, allocate no device memory and do not block, so they
-// may be captured. A kernel may spill registers if it has an epilogue of the user. The object must not
-// outlive its device. Any thread may call it at any time, and several threads may call it at once.
+// may be captured. A kernel may spill registers if it has a user's epilogue. The object must not outlive its
+// device. Any thread may call it at any time, and several threads may call it at once.
 class Matmul {
  public:
   // Throws an Error if the options name a ptxas that does not exist.
@@ -206,17 +206,16 @@ class Matmul {
   // operator() would.
   size_t workspace_bytes(const MatmulArguments& arguments, Where where = Where::here());
 
-  // Returns the tile that the product currently uses: the tile chosen at its first call, or the tile that
-  // tune() found. Throws an Error if operator() would, and also if the product needs no tile because m, n or
-  // batches is 0.
+  // Returns the tile that the product currently uses, which was chosen at its first call or found by tune().
+  // Throws an Error if operator() would, and also if the product needs no tile because m, n or batches is 0.
   GemmTile tile(const MatmulArguments& arguments, Where where = Where::here());
 
   // Finds the fastest of the model's first twelve tiles for the product on this device, and uses this tile in
   // all later calls. If the user's tile file lists the product, its tile is used. Otherwise the tiles are
   // measured, which takes about 50 ms, or seconds if kernels have to be compiled. A and B may hold anything,
   // but their contents affect the power and therefore the time. C is read, but D is not written. The host
-  // waits for the stream. Meanwhile, copies of A, B and D take device memory: up to twice the size of the L2
-  // cache, or the size of the product's operands if they are larger. Calls with the same tile return
+  // waits for the stream. Meanwhile, copies of A, B and D occupy device memory: up to twice the size of the
+  // L2 cache, or the size of the product's operands if they are larger. Calls with the same tile return
   // identical results, but a tile that divides k adds in a different order than other tiles. Throws an Error
   // if operator() would, if the device is not a GPU, if the stream is being captured, or if the options have
   // an epilogue.

@@ -362,7 +362,7 @@ PlacedProduct with_modes(const MatmulArguments& p, Where where) {
   o.operation.n_box = static_cast<uint8_t>(modes.n_box),
   o.operation.k_box = static_cast<uint8_t>(modes.k_box);
   o.operation.windows = modes.windows_of;
-  // Modes along which tiles do not extend are counted as batches, because tiles end at the end of each.
+  // Modes along which tiles do not extend are counted as batches, because tiles end where such a mode ends.
   o.size = {p.m, p.n, p.k, p.batches};
   const auto settle = [&](const ModeList& list, int box, int64_t& extent) {
     const size_t own = box == 0 ? 1 : 2;

@@ -13,7 +13,7 @@ enum : size_t { kMatrixRows, kMatrixBatches };
 Operand matrix_operand(const char* name, const DeviceMatrix& m, int64_t rows, int64_t columns,
                        int64_t batches);
 
-// Returns how many of D's first columns TMA can store. TMA writes whole units of 16 B at the end of a row
+// Returns how many of D's first columns TMA can store. TMA writes entire units of 16 B at the end of a row
 // (measured on an H100), so it would overwrite memory after a row that ends within a unit.
 int64_t columns_by_tma(const Operand& d);
 // Returns whether each batch begins where the rows of the previous batch end, as the kernel assumes for C.
@@ -22,10 +22,10 @@ bool batches_touch(const Operand& matrix);
 bool stored_by_threads(const Operand& d);
 
 // The operands that a product reads and writes. A and B are not read if alpha or k is 0. In `others`, an
-// operand that the product lacks is present with no elements.
+// operand that the product lacks is present, but has no elements.
 struct PlacedProduct {
   GemmOperation operation;
-  GemmSize size;  // with modes: the size of a plain matrix product that takes as long
+  GemmSize size;  // with modes: the size of a plain matrix product that takes the same time
   Operand a, b, d;
   ByOperand<Operand> others = {};  // operands of product.def; one without gaps is described as a single row
   bool has_product = true;         // false: A and B are not multiplied

@@ -52,8 +52,8 @@ double times_in_groups(const GemmOperation& o, const GemmTile& t) {
 }
 
 // Returns the factor by which tiles in clusters take longer with block scales. Products with block scales
-// gain less from clusters than others, since adding up sums limits them rather than L2. The factor follows
-// from the table in GEMM.md, measured on the same GPU and day as times_in_groups().
+// gain less from clusters than others, since adding up sums limits them rather than L2. The factor was
+// computed from the table in GEMM.md, which was measured on the same GPU and day as times_in_groups().
 double times_with_scales(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_block_scales()) return 1;
   const int ctas = t.cluster_m * t.cluster_n;
@@ -67,10 +67,10 @@ double times_with_scales(const GemmOperation& o, const GemmTile& t) {
 // per column. These numbers are instruction counts, not measurements.
 constexpr double kConvertClocks = 110, kConvertAlone = 350, kGroupClocks = 0.6;
 
-// Clocks per step for which the tensor cores are idle while a warpgroup loads the metadata of a sparse
-// matrix, if only one warpgroup multiplies at a time. It cannot load earlier, because the products of the
-// previous step have to read their metadata first. Measured on an H100 at 16384 x 8192 x 4096 with ping-pong:
-// 94 clocks for bf16, about 50 for e4m3.
+// Idle clocks of the tensor cores per step while a warpgroup loads the metadata of a sparse matrix, if only
+// one warpgroup multiplies at a time. It cannot load earlier, because the products of the previous step have
+// to read their metadata first. Measured on an H100 at 16384 x 8192 x 4096 with ping-pong: 94 clocks for
+// bf16, about 50 for e4m3.
 constexpr double kMetadataClocks = 90;
 
 // The expected idle share of a round if the number of tiles is unknown; it is lower if CTAs divide the last
@@ -151,7 +151,7 @@ class Model {
   }
   // Returns the number of wgmmas in a step. Each multiplies 64 rows, and 32 bytes of stored values along k.
   double instructions() const { return t_.bm / 64.0 * t_.bk * stored_ * element_ / 32; }
-  // Returns how many bytes of shared memory a step reads: the wgmmas read both operands, except that packed
+  // Returns how many bytes of shared memory a step reads. The wgmmas read both operands, except that packed
   // weights are read once.
   double shared() const {
     if (o_.packed.is_packed()) return instructions() * t_.bn * 32 + t_.bm * t_.bk * of_row_;
@@ -256,7 +256,7 @@ class Model {
         static_cast<int64_t>(steps_), t_.split_last);
   }
 
-  // Returns the greatest number of steps that a CTA processes, with split_last.
+  // Returns the largest number of steps that a CTA processes, with split_last.
   double divided_steps() const {
     if (o_.grouped_rows() && tiles_ > places_) return (tiles_ / places_ + kOpenDivided) * steps_;
     const TileDivision d = division();
@@ -303,8 +303,8 @@ class Model {
            (once + c_.reread * std::max(0.0, all - once) + c_.stored * rows_ * columns_ * size_of(o_.d));
   }
 
-  // Returns the time for which SMs are idle in a partial last round, as a share of the time for which they
-  // work. It matters because the memory reaches its full rate only if all SMs are busy.
+  // Returns the idle time of SMs in a partial last round, as a share of their working time. It matters
+  // because the memory reaches its full rate only if all SMs are busy.
   double idle() const {
     if (t_.split_last > 1) return 0;
     const double rounds = tiles_ / places_;
@@ -325,8 +325,8 @@ class Model {
     return activation() + (rounds_ - 1) * std::max(0.0, activation() - steps_ * step()) / 2;
   }
 
-  // Returns the microseconds that a launch takes in addition to its steps: the cost of the launch itself, and
-  // for each tile the part of its epilogue that the next tile's products do not hide.
+  // Returns the microseconds that a launch takes in addition to its steps. These are the cost of the launch
+  // itself, and for each tile the part of its epilogue that the next tile's products do not hide.
   double overhead() const {
     const bool twice = t_.stores_twice;
     const int row = o_.d_columns(t_.bn) * size_of(o_.d),
@@ -366,7 +366,7 @@ class Model {
   bool rows_k_major_, columns_k_major_;
   double others_of_b_ = 0;  // elements of B in the matrices of all groups except one
   double stored_;           // share of the rows' operand that is stored: 0.5 if it is sparse
-  // `of_row_` is the average number of bytes that an element of the rows' operand takes in memory.
+  // `of_row_` is the average number of bytes that an element of the rows' operand occupies in memory.
   double rows_, columns_, depth_, batches_, element_, of_row_, across_, along_, tiles_, places_, ctas_,
       steps_, rounds_, rows_aligned_, columns_aligned_;
 };

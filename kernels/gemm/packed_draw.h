@@ -1,4 +1,4 @@
-// Draws random packed weights and computes the numbers that they represent, to check products against.
+// Draws random packed weights and computes the numbers that they represent, so that products can be checked.
 #pragma once
 
 #include <algorithm>

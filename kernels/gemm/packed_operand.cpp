@@ -25,8 +25,8 @@ struct Float16 {
   static constexpr float e4m3_scale = is_f16 ? 0x1p8F : 0x1p120F;
 };
 
-// Returns (word & mask) | bits, computed with one instruction (PTX ISA, lop3). By itself, ptxas would
-// generate two, with one constant in each.
+// Returns (word & mask) | bits, computed with one instruction (PTX ISA, lop3). ptxas alone would generate two
+// instructions, each with one of the constants.
 u32 with_bits(u32 word, uint32_t mask, uint32_t bits) {
   constexpr int kAndOr = 0xea;
   return u32(instruction<"lop3.b32">(word, u32(mask), u32(bits), kAndOr));
@@ -39,7 +39,7 @@ u32 float_of_nibbles(u32 word, int pair) {
   return with_bits(word >> (4 * pair), 0xf * kBoth, Float16<T>::bits * kBoth);
 }
 
-// Converts four bytes into two pairs of f16; the first pair comes from bytes 0 and 2. The method is that of
+// Converts four bytes into two pairs of f16; the first pair comes from bytes 0 and 2. Uses the method of
 // float_of_nibbles().
 std::vector<u32> f16_of_bytes(u32 word) {
   constexpr uint32_t kBits = Float16<f16>::bits * kBoth;

@@ -1,5 +1,5 @@
-// Packed weights as gemm()'s operand along the rows of wgmma. Loads stages of packed weights and converts
-// them, in the registers of a warpgroup, into a 16-bit operand.
+// Implements packed weights as the operand of gemm() along the rows of wgmma. Loads stages of packed weights
+// and converts them, in the registers of a warpgroup, into a 16-bit operand.
 #pragma once
 
 #include <optional>

@@ -11,7 +11,7 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr int64_t kMostPacked = int64_t{1} << 34;  // in bytes; the kernel numbers 32-bit words with u32
-constexpr int kMagnitude = 0x7f;                   // bits of the magnitude in an e4m3 number; all ones is NaN
+constexpr int kMagnitude = 0x7f;  // bits of the magnitude in an e4m3 number; if all are 1, it is NaN
 
 int64_t parts_in(int64_t all, int64_t part) { return (all + part - 1) / part; }
 

@@ -50,8 +50,8 @@ struct PackedForm {
 
 // Returns the rule that a form violates, or "" if it is valid.
 std::string refusal_of(const PackedForm& form);
-// Returns a form as text: the type of weights, the size of groups and the type of scales, such as
-// "int4_128_f32". Without groups, it is the type of weights alone, such as "int8".
+// Returns a form as a string, such as "int4_128_f32", that consists of the type of weights, the size of
+// groups and the type of scales. Without groups, the string is the type of weights alone, such as "int8".
 std::string text(const PackedForm& form);
 
 // The size of a block of packed weights: 64 columns of B (rows of wgmma) by 128 values of k. The blocks of
@@ -90,25 +90,25 @@ constexpr PackedPlace place_of(int bits, int column, int k) {
   return {(word / 4 * 128 + thread) * 4 + word % 4, bits * (of_operand % pairs) + 16 * second};
 }
 
-// Returns the number of groups along k. If the form has no groups, all of k counts as one.
+// Returns the number of groups along k. If the form has no groups, all of k counts as one group.
 constexpr int64_t packed_groups(const PackedForm& form, int64_t k) {
   return form.group == 0 ? (k > 0 ? 1 : 0) : (k + form.group - 1) / form.group;
 }
 
-// Returns the number of bytes that n columns of k packed weights take. This function, pack_weights() and
+// Returns the number of bytes that n columns of k packed weights occupy. This function, pack_weights() and
 // unpack_weights() throw an Error if the form violates a rule or a span has the wrong size.
 int64_t packed_bytes(const PackedForm& form, int64_t n, int64_t k);
 
-// Weights, scales and zero points before packing, without gaps. Each weight and each zero point takes a byte.
-// `scales` and `zeros` are empty if the form has none.
+// Weights, scales and zero points before packing, without gaps. Each weight and each zero point occupies a
+// byte. `scales` and `zeros` are empty if the form has none.
 template <class Byte>
 struct PlainWeights {
   std::span<Byte> weights;        // n lines of k weights
   std::span<Byte> scales, zeros;  // n lines of packed_groups() elements
 };
 
-// Returns the number that weight `at` of column `column` represents: the weight minus its zero point, times
-// its scale.
+// Returns the number that weight `at` of column `column` represents, which is the weight minus its zero
+// point, times its scale.
 double number_at(const PackedForm& form, int64_t k, const PlainWeights<const std::byte>& of, int64_t column,
                  int64_t at);
 

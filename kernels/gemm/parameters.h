@@ -6,7 +6,7 @@
 
 namespace ptxbuilder::kernels {
 
-// A parameter of a user's epilogue: a 32-bit scalar or a pointer.
+// A parameter of a user's epilogue, which is a 32-bit scalar or a pointer.
 struct UserParameter {
   std::string name;
   Parameter::Kind kind = Parameter::Kind::pointer;

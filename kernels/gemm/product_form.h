@@ -1,4 +1,4 @@
-// The encodings of a product: the key of its plan, its line in a tile file, and the words that identify a
+// Encodes a product as the key of its plan, as its line in a tile file, and as the words that identify a
 // prepared call.
 #pragma once
 
@@ -16,7 +16,8 @@ inline constexpr size_t kOperationWords = (sizeof(GemmOperation) + sizeof(uint64
 using ProductKey = std::array<uint64_t, 4 + kOperationWords + ModeList::kMost>;
 ProductKey key_of(const PlacedProduct& product);
 
-// The number of words in the text of a product, such as "bf16 bf16 bf16 TN fast plain 4096 8192 1024 1".
+// The number of words in the result of product_text(), such as "bf16 bf16 bf16 TN fast plain 4096 8192 1024
+// 1".
 constexpr size_t kProductTextWords = 10;
 std::string product_text(const GemmOperation& operation, const GemmSize& size);
 inline std::string call_text(const PlacedProduct& product) {

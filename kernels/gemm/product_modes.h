@@ -73,7 +73,7 @@ struct ProductModes {
   int m_box = 0, n_box = 0, k_box = 0;
   WindowsOf windows_of = WindowsOf::none;
   PixelWindows windows = {};
-  // Identifies the modes: two ProductModes with the same nonzero number must be equal, so that calls with
+  // Identifies the modes. Two ProductModes with the same nonzero number must be equal, so that calls with
   // them are prepared only once. The number 0 identifies nothing.
   uint64_t number = 0;
 };

@@ -2,8 +2,8 @@
 // operand. The following are generated from the row: the fields of GemmOperation and MatmulArguments, the
 // kernel's parameter and its use in the epilogue, the checks of memory and overlap, the arguments of launches
 // and prepared launches, the field of `ptxb run`, the word in files of tuned tiles, the float64 reference,
-// and most of the code for C, Python, PyTorch and XLA. Two things are written by hand for readability: the
-// field of ptxb_matmul and the parameter of ptxbuilder.matmul(). Tests compare these two with the table.
+// and most of the code for C, Python, PyTorch and XLA. For readability, the field of ptxb_matmul and the
+// parameter of ptxbuilder.matmul() are written manually. Tests compare these two with the table.
 #pragma once
 
 #include <algorithm>
@@ -48,11 +48,11 @@ inline constexpr int kScaleBlock = 128;
 
 // The roles of operands, in the order in which they are applied. `groups` limit the range of rows or of k,
 // `placement` selects the matrix of B, `gather` selects the rows of A, `scatter` selects the rows of D, and
-// `sparsity` tells which values are stored. A `block_factor` multiplies the sum of every 128 values of k, and
-// a `factor` multiplies the total sum. Then beta times the `residual`, and each `addend`, are added. The
-// activation, or its slope at the `inputs`, is applied next. Finally the `greatest` magnitude is written, and
-// the `result_factor` multiplies the result before it is rounded. Operands of all roles except the first six
-// and the last two have gradients.
+// `sparsity` determines which values are stored. A `block_factor` multiplies the sum of every 128 values of
+// k, and a `factor` multiplies the total sum. Then beta times the `residual`, and each `addend`, are added.
+// The activation, or its slope at the `inputs`, is applied next. Finally the `greatest` magnitude is written,
+// and the `result_factor` multiplies the result before it is rounded. Operands of all roles except the first
+// six and the last two have gradients.
 enum class OperandRole : uint8_t {
   groups,
   placement,
@@ -165,8 +165,9 @@ struct ProductOperandRow {
     }
     return (own * m + row) * n + column;
   }
-  // Returns the position of the block factor for a row and a column of a batch: its line, counted over all
-  // batches, and its element within the line. `depth` is the position along k, a multiple of 128.
+  // Returns the position of the block factor for a row and a column of a batch. It consists of a line,
+  // counted over all batches, and an element within the line. `depth` is the position along k, a multiple of
+  // 128.
   struct Place {
     int64_t line, element;
   };

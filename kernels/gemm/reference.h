@@ -1,4 +1,4 @@
-// Computes the expected result of a matrix product in float64, to check kernels against.
+// Computes the expected result of a matrix product in float64, so that kernels can be checked.
 #pragma once
 
 #include <algorithm>
@@ -120,10 +120,10 @@ class DotProducts {
   std::vector<float> rows_a_, rows_b_;  // empty if the elements were not converted in the constructor
 };
 
-// Returns the expected value and its tolerance: one rounding to the output's type, plus the error of the
-// tensor core's f32 accumulation. The tensor core aligns the products of a step to the largest product and
-// truncates them. Each of the k / 16 steps thus loses about 2^-22 of its sum of magnitudes; for random data,
-// 2^-20 of the total sum of magnitudes bounds the observed errors.
+// Returns the expected value and its tolerance. The tolerance is one rounding to the output's type, plus the
+// error of the tensor core's f32 accumulation. The tensor core aligns the products of a step to the largest
+// product and truncates them. Each of the k / 16 steps thus loses about 2^-22 of its sum of magnitudes; for
+// random data, 2^-20 of the total sum of magnitudes bounds the observed errors.
 inline command::Expected expected_of(const Dot& d, DType output) {
   return {d.sum, unit_roundoff(output) * std::abs(d.sum) * 1.01 + 0x1p-20 * d.magnitude};
 }

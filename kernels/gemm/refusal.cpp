@@ -156,7 +156,7 @@ std::string refusal_of_windows(const GemmOperation& o) {
   return "";
 }
 
-// Each CTA loads the pixels of its tile by itself, and the channels of a tap must fill whole stages.
+// Each CTA loads the pixels of its tile by itself, and the channels of a tap must fill complete stages.
 std::string refusal_of_windows(const GemmOperation& o, const GemmTile& t) {
   if (o.windows == WindowsOf::none) return "";
   if (t.bk * size_of(o.a) != 128)
@@ -216,8 +216,8 @@ std::string refusal_of_sparse(const GemmOperation& o) {
   return "";
 }
 
-// Returns a text that names a property of the tile that boxes over two modes do not allow; empty if there is
-// none.
+// Returns a string that names a property of the tile that boxes over two modes do not allow; empty if there
+// is none.
 std::string refusal_of_boxes(const GemmOperation& o, const GemmTile& t) {
   if (o.m_box == 0 && o.n_box == 0) return "";
   if (t.swapped)
@@ -239,7 +239,7 @@ std::string refusal_of_boxes(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
-// Returns a text that names a property of the tile that block scales do not allow; empty if there is none.
+// Returns a string that names a property of the tile that block scales do not allow; empty if there is none.
 std::string refusal_of_scales(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_block_scales()) return "";
   if (t.swapped)
@@ -259,7 +259,8 @@ std::string refusal_of_scales(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
-// Returns a text that names a property of the tile that packed weights do not allow; empty if there is none.
+// Returns a string that names a property of the tile that packed weights do not allow; empty if there is
+// none.
 std::string refusal_of_packed(const GemmOperation& o, const GemmTile& t) {
   if (!o.packed.is_packed()) return "";
   if (!t.swapped)

@@ -5,8 +5,8 @@
 
 namespace ptxbuilder::kernels {
 
-// These functions return a text that names what cannot be combined and what to change. The text is empty if
-// the operation, or the operation with the tile, is supported.
+// These functions return a message that names the settings that cannot be combined and says what to change.
+// The message is empty if the operation, or the operation with the tile, is supported.
 std::string refusal_of(const GemmOperation& operation);
 std::string refusal_of(const GemmOperation& operation, const GemmTile& tile);
 

@@ -13,7 +13,7 @@ int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t least(int64_t a, int64_t b) { return std::min(a, b); }
 int64_t greatest(int64_t a, int64_t b) { return std::max(a, b); }
 
-// A number of a launch, expressed as the text of a rule: a product, a quotient, a call, a name or a number.
+// A number in a launch rule, expressed as text: a product, a quotient, a call, a name or a constant.
 struct RuleText {
   std::string text;
 
@@ -46,7 +46,7 @@ Number clusters_at_once(int ctas, const Number& multiprocessors) {
 }
 
 // Returns the grid as numbers or as rules, depending on `Number`. With groups of rows, each group, and the
-// rows in no group, may end with a partly filled block of tiles.
+// rows outside all groups, may end with a partly filled block of tiles.
 template <class Number>
 std::array<Number, 2> grid_of(const GemmTile& t, const Number& m, const Number& n, const Number& batches,
                               const Number& multiprocessors, bool grouped_rows) {
@@ -75,8 +75,8 @@ int64_t either(bool condition, int64_t a, int64_t b) { return condition ? a : b;
 u32 either(pred condition, u32 a, u32 b) { return select(condition, a, b); }
 u32 least(u32 a, u32 b) { return min(a, b); }
 
-// The division of the tiles that remain when there are fewer tiles than CTAs: the number of groups, and the
-// numbers of tiles and CTAs in each group. `Number` is a host or a device type.
+// The division of the tiles that remain when there are fewer tiles than CTAs. It consists of the number of
+// groups, and of the numbers of tiles and CTAs in each group. `Number` is a host or a device type.
 template <class Number>
 struct Shares {
   Number groups, tiles, ctas;
@@ -113,8 +113,8 @@ GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int
   const auto [x, y] = grid_of(t, m, n, batches, int64_t{multiprocessors}, grouped_rows);
   GemmGrid grid = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(t.split_k)};
   if (t.split_last == 1 || x == 0) return grid;
-  // If clusters process parts of two blocks, every block takes two places for sums. Otherwise every cluster
-  // takes one.
+  // If clusters process parts of two blocks, every block needs two places for sums. Otherwise every cluster
+  // needs one.
   const int64_t blocks = quotient_up(quotient_up(t.swapped ? n : m, t.bm), t.cluster_m) *
                          quotient_up(quotient_up(t.swapped ? m : n, t.bn), t.cluster_n) * batches;
   const int64_t clusters = x / t.cluster_m;
@@ -202,8 +202,8 @@ Work TileScheduler::work_at(const TileIndex& at, u32 first, u32 last) const {
 }
 
 // The blocks of a group of rows are numbered along y if the tile is swapped, and along x otherwise. Blocks
-// that use the same columns of B are adjacent in time: B may be larger than L2, and each part of it should be
-// loaded from memory only once.
+// that use the same columns of B are adjacent in time, because B may be larger than L2, and each part of it
+// should be loaded from memory only once.
 Work TileScheduler::work_of_rows(u32 number, const GroupPart& part) const {
   const Axis &along = groups_along_y_ ? y_ : x_, &across = groups_along_y_ ? x_ : y_;
   const u32 rows = blocks_of_rows(part.end - part.begin);

@@ -18,7 +18,7 @@ int active_clusters(int ctas, int multiprocessors);
 
 // The grid of a launch, in CTAs. The number of clusters along x and y is the number that can run at once on
 // `multiprocessors` SMs, limited to the number of blocks of tiles. (With `batches` groups of rows, the limit
-// is the greatest number of blocks that the groups can have.) With split_last, the limit is split_last
+// is the largest number of blocks that the groups can have.) With split_last, the limit is split_last
 // clusters per block of tiles, and kMostSplitCtas CTAs in total. With split_k, the CTAs that divide a tile
 // are adjacent along z, and each block of tiles has its own cluster.
 inline constexpr int kMostSplitCtas = hopper::multiprocessors;
@@ -102,7 +102,8 @@ class TileScheduler {
   GemmTile tile_;
   Axis x_, y_;
   bool batched_, groups_along_y_;
-  bool skips_rows_of_no_group_;  // true: tiles of rows in no group have no stages, since their sums are 0
+  bool skips_rows_of_no_group_;  // true: tiles of rows outside all groups have no stages, since their sums
+                                 // are 0
   const std::optional<GroupSchedule>& groups_;
   std::optional<u32> batches_;
   u32 batch_rows_ = 0, rows_ = 0, cols_ = 0;  // in tiles; rows_ counts all batches

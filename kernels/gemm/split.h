@@ -6,8 +6,8 @@
 
 namespace ptxbuilder::kernels {
 
-// Splits a text at every `at`. The result has one part more than the text has separators, so "" yields one
-// empty part.
+// Splits a string at every `at`. The result has one more part than the string has separators, so "" yields
+// one empty part.
 inline std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
   for (size_t end; (end = text.find(at)) != std::string_view::npos; text.remove_prefix(end + 1))

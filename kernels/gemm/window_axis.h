@@ -15,8 +15,8 @@ class WindowAxis {
  public:
   explicit WindowAxis(const GemmParameters& p) : along_{Along(p, "w"), Along(p, "h")} {}
 
-  // Returns the coordinates of a window's first pixel: its position along w, its position along h, and its
-  // image.
+  // Returns the coordinates of a window's first pixel, which are its position along w, its position along h,
+  // and its image.
   std::vector<u32> at(u32 window) const {
     std::vector<u32> all;
     for (const Along& d : along_) {

@@ -16,7 +16,7 @@ struct GroupPart {
 // A tile of the output, or some of its stages along k.
 struct Work {
   u32 x, y;                  // origin of the tile in the output: x is along wgmma's rows, y along its columns
-  std::optional<u32> batch;  // with groups, the group; for rows in no group, the number of groups
+  std::optional<u32> batch;  // with groups, the group; for rows outside all groups, the number of groups
   u32 first, last;           // stages `first` to `last` - 1; with split_k there may be none
   std::optional<TileParts> parts = {};  // with split_last, the CTAs that process the other stages
   std::optional<GroupPart> group = {};

@@ -42,7 +42,7 @@ std::string read(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The texts of the C++ files. Each file is read once; its text is empty if the file does not exist.
+// The contents of the C++ files. Each file is read once; a file that does not exist counts as empty.
 class Sources {
  public:
   explicit Sources(std::string folder) : folder_(std::move(folder)) {}

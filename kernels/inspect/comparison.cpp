@@ -105,7 +105,7 @@ Comparison compare(const KernelText& a, const KernelText& b, const Telling& tell
   const ModulePointer module_a = parsed(a), module_b = parsed(b);
   const auto variables = have_same_variables(*module_a, *module_b) ? KernelAnalysis::Variables::by_name
                                                                    : KernelAnalysis::Variables::by_use;
-  // The full analysis of A takes much memory, so it is kept only if the page needs it.
+  // The full analysis of A requires much memory, so it is kept only if the page needs it.
   auto in_a = analysed(a, module_a, variables);
   const std::vector<Region> regions_a = regions(*in_a);
   if (!telling.page) in_a.reset();

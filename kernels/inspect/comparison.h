@@ -42,8 +42,8 @@ Comparison compare(const KernelText& a, const KernelText& b, const Telling& tell
 Comparison compare_sass(const KernelCubin& a, const KernelCubin& b, const std::string& nvdisasm,
                         const Telling& telling = {});
 
-// Returns the differences between a kernel's PTX and the PTX in a file that was edited by hand. This function
-// is a value for ExecuteOptions::compare.
+// Returns the differences between a kernel's PTX and the PTX in an edited file. This function is a value for
+// ExecuteOptions::compare.
 EditedDifference compare_edited(const std::string& kernel, const std::string& ptx, const std::string& edited,
                                 const std::string& edited_file);
 

@@ -10,7 +10,7 @@
 namespace ptxbuilder::command {
 
 struct PageSide {
-  std::string from;  // how the user named the kernel
+  std::string from;  // the user's name for the kernel
   const std::string& ptx;
   const analysis::KernelAnalysis& kernel;
 };

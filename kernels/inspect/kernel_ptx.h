@@ -9,13 +9,13 @@
 
 namespace ptxbuilder::command {
 
-// Converts the words of a command line that name a source to one text: "gemm" "bm=128" becomes "kernel:gemm
+// Converts the words of a command line that name a source to one string: "gemm" "bm=128" becomes "kernel:gemm
 // bm=128". In a program with only one kernel, a list of fields, or an empty list, also names that kernel.
 // Other words, such as the name of a file, are not changed. Throws UsageError if the words name several
 // sources.
 std::string named(const std::vector<std::string>& words);
 
-// Returns whether the text names a kernel of this program, in the form that named() returns.
+// Returns whether `from`, in the form that named() returns, names a kernel of this program.
 bool names_kernel(const std::string& from);
 // Returns the PTX of "kernel:NAME bm=128 ...". Throws Error if a kernel, field or value does not exist, or if
 // the kernel cannot be built.

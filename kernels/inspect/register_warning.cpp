@@ -30,7 +30,7 @@ void warn_of_registers(const std::string& ptx, const Signature& signature) {
   try {
     text = register_warning(ptx, signature);
   } catch (const Error&) {
-    return;  // the text was edited by hand, and ptxas will report the error
+    return;  // the PTX was edited, and ptxas will report the error
   }
   if (!text.empty()) fmt::print(stderr, "warning: {}\n", text);
 }

@@ -17,8 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Measured on an H100 SXM: the bytes that its memory transfers per microsecond, and the full clock frequency
-// in MHz.
+// The bytes that the memory transfers per microsecond, and the full clock frequency in MHz, both measured on
+// an H100 SXM.
 constexpr double kMemoryBytes = 3.116e6, kMegahertz = 1980;
 
 Json shared_memory(const Signature& s) {

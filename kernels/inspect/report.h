@@ -1,5 +1,5 @@
-// Describes a compiled kernel on one page: registers, shared memory, occupancy, the work of its loops, what
-// is expected to limit its speed, and measurements.
+// Describes a compiled kernel on one page. The page shows registers, shared memory, occupancy, the work of
+// the loops, the expected limits of the speed, and measurements.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Creates the part of a kernel's report that comes from its PTX and machine code: registers, notes from
-// ptxas, defects, and loops.
+// Creates the part of a kernel's report that comes from its PTX and machine code. This part lists registers,
+// notes from ptxas, defects, and loops.
 #pragma once
 
 #include <string>

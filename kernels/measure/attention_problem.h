@@ -30,8 +30,8 @@ struct AttentionProblem {
   int64_t key_rows() const;
   void pack(std::vector<int64_t> of_sequences);
 
-  // Returns the number of operations: two for each multiplication of Q by K and of the weights by V, counting
-  // only the pairs that the mask keeps.
+  // Returns the number of operations. There are two for each multiplication of Q by K and of the weights by
+  // V, counting only the pairs that the mask keeps.
   double flops() const;
 
   std::vector<Matrix> inputs() const {
@@ -39,9 +39,9 @@ struct AttentionProblem {
             {"K", type, key_rows() * key_heads, depth, depth},
             {"V", type, key_rows() * key_heads, value_depth, value_depth}};
   }
-  // Returns the factor by which scores are multiplied, 1 / sqrt(depth). For e4m3, random numbers cover the
-  // entire range of the type, so the factor is multiplied by 2^-13 to make scores vary as much as those of
-  // other types.
+  // Returns the factor that multiplies scores, 1 / sqrt(depth). For e4m3, random numbers cover the entire
+  // range of the type, so the factor is multiplied by 2^-13 to make scores vary as much as those of other
+  // types.
   double scale() const { return (type == DType::e4m3 ? 0x1p-13 : 1) / std::sqrt(static_cast<double>(depth)); }
   DType output_type() const { return type == DType::e4m3 ? DType::bf16 : type; }
   Matrix output() const { return {"O", output_type(), query_rows() * heads, value_depth, value_depth}; }

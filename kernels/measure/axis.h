@@ -11,7 +11,7 @@ struct Axis {
   std::string value;  // the value of the size, such as "512"
   const char* name;   // the name of the size, such as "K"
   const char* all;    // the form of size_text() if problems differ in more than one size, such as "M x N x K"
-  bool splits;        // whether each `rest` has a chart of its own; otherwise all problems share a chart
+  bool splits;        // whether each `rest` has a separate chart; otherwise all problems share a chart
 };
 
 }  // namespace ptxbuilder::bench

@@ -1,4 +1,4 @@
-// Times bursts. A burst is a series of launches back to back that rotate among buffer sets and are timed
+// Times bursts. A burst is a series of back-to-back launches that rotate among buffer sets and are timed
 // together.
 #pragma once
 
@@ -12,9 +12,9 @@ namespace ptxbuilder::bench {
 class Burst {
  public:
   // Prepares a burst of at least `launches` launches. `launch(set)` queues one launch on the device; it is
-  // called for the sets 0 to `sets` - 1 in turn. `microseconds` is the approximate time of a launch. It
-  // determines the size of a graph, which holds about 2 ms of launches and the same number of launches for
-  // every set.
+  // called for the sets 0 to `sets` - 1, one after the other. `microseconds` is the approximate time of a
+  // launch. It determines the size of a graph, which holds about 2 ms of launches and the same number of
+  // launches for every set.
   Burst(const Gpu& gpu, size_t sets, size_t launches, double microseconds,
         const std::function<void(size_t)>& launch);
 

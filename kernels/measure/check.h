@@ -1,4 +1,4 @@
-// Checks the result of a contender: compares a sample of the elements with float64, and many rows with the
+// Checks the result of a contender by comparing a sample of the elements with float64, and many rows with the
 // result of another contender.
 #pragma once
 
@@ -19,8 +19,8 @@ struct Expected {
 
 using Elements = std::function<double(int64_t)>;  // returns an element of an input, in stored order
 
-// Computes about `count` elements of the output in float64: some at its corners, and others that the seed
-// selects. `inputs` are the inputs of the problem.
+// Computes about `count` elements of the output in float64, some of them at its corners, and others that the
+// seed selects. `inputs` are the inputs of the problem.
 std::vector<Expected> expected_elements(const Problem& problem, const std::vector<Elements>& inputs,
                                         uint64_t seed, int count = 200);
 
@@ -30,7 +30,7 @@ std::vector<Expected> expected_elements(const Problem& problem, const std::vecto
 std::vector<Expected> expected_elements(const GemmProblem& problem, const std::vector<Elements>& inputs,
                                         uint64_t seed, int count);
 
-// Computes all columns of `count` / 8 rows of O: the first, the last, and others. The tolerance is the
+// Computes all columns of `count` / 8 rows of O, including the first and the last. The tolerance is the
 // rounding of the weights and of O to their types.
 std::vector<Expected> expected_elements(const AttentionProblem& problem, const std::vector<Elements>& inputs,
                                         uint64_t seed, int count);
@@ -44,12 +44,12 @@ struct Rows {
 Rows download(const Gpu& gpu, const Matrix& matrix, runtime::View memory,
               size_t most_bytes = size_t{64} << 20);
 
-// Returns a message with the first wrong element, or "" if there is none. A NaN is wrong.
+// Returns a message with the first wrong element, or "" if there is none. A NaN counts as wrong.
 std::string compare(const Gpu& gpu, const Matrix& matrix, runtime::View memory,
                     const std::vector<Expected>& expected);
 
-// Compares two results, and returns a message or "" like the function above. The results may differ by twice
-// the tolerance of the expected elements.
+// Compares two results, and returns a message or "", like the other compare(). The results may differ by
+// twice the tolerance of the expected elements.
 std::string compare(const Matrix& matrix, const Rows& got, const Rows& other,
                     const std::vector<Expected>& expected);
 

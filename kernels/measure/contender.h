@@ -43,7 +43,7 @@ class Contender {
   // that the work of this function on the host, such as encoding tensor maps, is not timed.
   virtual void launch(size_t set) = 0;
 
-  // Times launches back to back, over the sets in turn, and returns the microseconds of one launch.
+  // Times back-to-back launches that rotate among the sets, and returns the microseconds of one launch.
   // `meanwhile` runs on the host while the GPU works. Only a contender whose launches run in another process,
   // and so cannot be recorded, implements this. Other contenders return nullopt, since Burst records and
   // times their launches.
@@ -60,7 +60,7 @@ class Contender {
   virtual bool is_step() const { return false; }
 
   // Returns true for a contender that takes part by default, unless others are named. A contender that is
-  // neither usual nor a step was requested with its own option, and always takes part.
+  // neither usual nor a step was requested with a specific option, and always takes part.
   virtual bool is_usual() const { return false; }
 
   // Returns true for a contender from another project. This project is compared with such contenders.

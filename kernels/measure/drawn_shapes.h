@@ -1,4 +1,4 @@
-// Draws random shapes from a seed: some for fitting the choice of tiles, and others for evaluating it.
+// Draws random shapes from a seed, some for fitting the choice of tiles, and others for evaluating it.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ Purpose purpose_of(int64_t n, int64_t k);
 // result is a prefix of the result for a larger `count`.
 std::vector<Shape> drawn_shapes(Purpose purpose, uint64_t seed, int count);
 
-// Returns random shapes with few tiles and a long k ("deep"): m and n are log-uniform, up to 1024 x 4096 and
-// 2^20 elements of D; k is from 4096 to 65536; all are multiples of 8 or 64.
+// Returns random shapes with few tiles and a long k ("deep"). m and n are log-uniform, up to 1024 x 4096 and
+// 2^20 elements of D. k is from 4096 to 65536. All sizes are multiples of 8 or 64.
 std::vector<Shape> deep_shapes(Purpose purpose, uint64_t seed, int count);
 
 }  // namespace ptxbuilder::bench

@@ -1,4 +1,4 @@
-// Reads and writes whole text files.
+// Reads and writes text files.
 #pragma once
 
 #include <string>

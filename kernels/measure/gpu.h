@@ -1,5 +1,5 @@
-// The GPU of a benchmark: a device of the runtime, and the driver's events and asynchronous copies, which the
-// runtime does not use.
+// Provides the GPU of a benchmark, which adds to a device of the runtime the driver's events and asynchronous
+// copies, which the runtime does not use.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,8 @@
 
 namespace ptxbuilder::bench {
 
-// The driver functions that timing needs in addition to those of the runtime, with their names in the manual.
+// The driver functions that timing needs in addition to those of the runtime, under the names that the manual
+// uses.
 struct TimingDriver : runtime::cu::Driver {
   using Driver::Driver;
 

@@ -74,8 +74,8 @@ struct Nvml::Library {
 };
 
 std::string limit_names(uint64_t limits) {
-  // The reasons and their names (NVML API Reference, "NvmlClocksEventReasons"). Bit 0 is omitted: it means
-  // that the GPU is idle.
+  // The reasons and their names (NVML API Reference, "NvmlClocksEventReasons"). Bit 0, which means that the
+  // GPU is idle, is omitted.
   constexpr std::pair<uint64_t, const char*> kNames[] = {{0x2, "application clocks"},
                                                          {0x4, "power cap"},
                                                          {0x8, "hardware slowdown"},

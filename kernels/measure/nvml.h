@@ -40,8 +40,8 @@ class Nvml {
   struct DeviceHandle* device_ = nullptr;
 };
 
-// Measures power as the slope of an energy counter between the first and the last change of the counter that
-// is observed. The counter changes every few tens of milliseconds.
+// Measures power as the slope of an energy counter between the first and the last observed change of the
+// counter. The counter changes every few tens of milliseconds.
 class EnergyMeter {
  public:
   using Clock = std::chrono::steady_clock;

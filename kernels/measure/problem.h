@@ -29,7 +29,8 @@ struct GemmProblem {
   int64_t lda() const { return padded(a_columns(), a); }
   int64_t ldb() const { return padded(b_columns(), b); }
   int64_t ldd() const { return padded(n, d); }
-  // Returns the number of D's columns that TMA can store: the columns that fill complete units of 16 bytes.
+  // Returns the number of D's columns that TMA can store, which are the columns that fill complete units of
+  // 16 bytes.
   int64_t d_columns_by_tma() const { return n * size_of(d) / 16 * 16 / size_of(d); }
 
   std::vector<Matrix> inputs() const {

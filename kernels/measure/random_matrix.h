@@ -12,9 +12,9 @@
 
 namespace ptxbuilder::bench {
 
-// A block of 2^22 random numbers of one type: the bits that the GPU uses, and the values that the bits
+// A block of 2^22 random numbers of one type, with the bits that the GPU uses and the values that the bits
 // represent. The distribution is N(0,1). For e4m3, e5m2 and s8, the numbers are scaled so that the largest is
-// the type's greatest number; for tf32, they are rounded to ten mantissa bits.
+// the type's largest number; for tf32, they are rounded to ten mantissa bits.
 class RandomBlock {
  public:
   static constexpr size_t kCount = size_t{1} << 22;

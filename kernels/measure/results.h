@@ -1,4 +1,4 @@
-// The results of a benchmark run: the times of each contender for each shape and round.
+// Holds the results of a benchmark run, with the times of each contender for each shape and round.
 #pragma once
 
 #include <map>
@@ -37,7 +37,7 @@ struct Entry {
 
 struct ShapeResult : Case {
   Regime regime = Regime::sustained;
-  size_t sets = 0, launches = 0;  // number of buffer sets, and least number of launches in a burst
+  size_t sets = 0, launches = 0;  // number of buffer sets, and minimum number of launches in a burst
   size_t reference_rows = 0;      // rows of the output that are compared in full between contenders
   std::vector<Entry> entries;     // the reference is last, if there is one
 };
@@ -65,8 +65,8 @@ struct EntrySummary {
 EntrySummary summary(const ShapeResult& result, const Entry& entry, const std::string& reference,
                      int multiprocessors);
 
-// A contender's score: the weighted geometric mean of its ratios to the reference, or to another contender.
-// The mean is over the shapes for which the times of both contenders count.
+// A contender's score, which is the weighted geometric mean of its ratios to the reference, or to another
+// contender. The mean is over the shapes for which the times of both contenders count.
 struct Score {
   std::string contender;
   Regime regime;
@@ -90,7 +90,7 @@ struct RunResult {
   std::vector<std::string> not_run;  // shapes that were skipped because of the time limit
 };
 
-// If the reference has this name, each shape has its own reference: the fastest peer for that shape.
+// If the reference has this name, the reference of each shape is the fastest peer for that shape.
 inline constexpr char kFastestPeer[] = "the fastest peer";
 // Returns the contender to which a shape's ratios are relative, or "" if there is none.
 std::string reference_of(const RunResult& run, const ShapeResult& result);

@@ -23,7 +23,7 @@ void add(std::vector<Shape>& all, const std::string& group, double weight, std::
     for (const Width& w : widths) all.push_back({group, m, w.n, w.k, weight, false});
 }
 
-// Adds the layers of published models: qkv, o, gate and up, and down.
+// Adds the layers of published models, which are qkv, o, gate and up, and down.
 void add_models(std::vector<Shape>& all) {
   add(all, "llama70b", 3, {4096}, {{10240, 8192}, {8192, 8192}, {57344, 8192}, {8192, 28672}});
   add(all, "llama70b-tp8", 1.5, {512, 4096}, {{1280, 8192}, {8192, 1024}, {7168, 8192}, {8192, 3584}});

@@ -60,8 +60,8 @@ Shapes of_groups(const std::string& set, const Shapes& shapes, std::span<const s
   return chosen;
 }
 
-// These functions return the problem that has a shape and the types of another problem: problem_of() as a
-// problem, and case_of() as a case of the benchmark.
+// These functions return the problem that has a shape and the types of another problem. problem_of() returns
+// it as a problem, and case_of() as a case of the benchmark.
 GemmProblem problem_of(const GemmProblem& types, const Shape& shape);
 Case case_of(const GemmProblem& types, const Shape& shape);
 

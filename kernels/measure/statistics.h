@@ -1,5 +1,5 @@
-// Computes the statistics that the benchmark prints for its times: quantiles, paired ratios with intervals,
-// verdicts, and weighted means.
+// Computes the statistics that the benchmark prints for its times, such as quantiles, paired ratios with
+// intervals, verdicts, and weighted means.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 
 namespace ptxbuilder::kernels {
 
-// Returns the description of the operation: the tensors and numbers that a rank passes. It is not listed in
-// row_operations().
+// Returns the description of the operation, which lists the tensors and numbers that a rank passes. It is not
+// listed in row_operations().
 RowOperation all_reduce_rms_norm();
 
 // Returns the kernel, which must be launched once on each rank, concurrently. Each rank stores its rows of x

@@ -21,7 +21,7 @@ int stages_of(const RankedTile& t) {
 double time_of(RankedForm form, const RankedTile& t, int64_t rows, int64_t n, int64_t k,
                int multiprocessors) {
   constexpr double kClock = 1531;    // MHz; at this clock, 128 x 256 tiles reach 745 TFLOP/s in bf16
-  constexpr double kElements = 32;   // elements of D for which a step takes one clock
+  constexpr double kElements = 32;   // elements of D that a step processes per clock
   constexpr double kBetween = 115;   // clocks between two steps
   constexpr double kLatency = 1342;  // latency of a load in clocks; it is divided by the number of stages
   constexpr double kTile = 2;        // microseconds for the first loads and the epilogue of a tile

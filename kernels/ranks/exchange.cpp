@@ -36,7 +36,7 @@ Exchange::Exchange(std::vector<gptr<u32>> of_ranks, u32 rank)
     : of_ranks_(std::move(of_ranks)), rank_(rank), own_(pointer_of(rank, of_ranks_)), call_(own_) {}
 
 // Each rank also signals to itself. Otherwise, the set of pointers would depend on the rank's number, which
-// would take registers.
+// would require registers.
 void Exchange::open() const {
   if_(ctaid_x() == 0, [&] {
     std::vector<SemaphoreSignal> signals;

@@ -11,9 +11,9 @@ namespace ptxbuilder::kernels {
 
 inline constexpr int kMostRanks = 64;
 
-// The size of the area of 4-byte words with which the memory of each rank begins. The words must be zero
-// before the rank's first call. They hold the number of finished calls, the number of threads that have left
-// the current call, and the signals of other ranks.
+// The size of the area of 4-byte words at the beginning of each rank's memory. The words must be zero before
+// the rank's first call. They hold the number of finished calls, the number of threads that have left the
+// current call, and the signals of other ranks.
 inline constexpr uint32_t kExchangeBytes = 256 * 1024;
 
 // A call on a rank. Calls are numbered from 1. The device counts them, so that a recorded launch may be
@@ -84,8 +84,8 @@ class Exchange {
 gptr<u32> pointer_of(u32 number, const std::vector<gptr<u32>>& pointers);
 
 // Exchanges data when all ranks send to all ranks. All ranks have the same number of CTAs, and a CTA waits
-// only for CTAs with its own number. For each CTA of each rank, an additional word holds the number of the
-// last call whose data the CTA has sent. Every call waits for all ranks. A signal from a rank therefore
+// only for CTAs that have the same number. For each CTA of each rank, an additional word holds the number of
+// the last call whose data the CTA has sent. Every call waits for all ranks. A signal from a rank therefore
 // implies that the rank has finished its previous call, and the memory that this call read may be
 // overwritten. Thus two places for data, used alternately, are enough, and no signal is needed to free a
 // place.
@@ -99,9 +99,9 @@ class PeerExchange {
 
   // Returns the place that this call's data uses, 0 or 1.
   u32 place() const { return call_.number() & 1; }
-  // signal() makes thread i of the CTA signal to rank i that this CTA's data has arrived there. wait() makes
-  // thread i wait for the data of rank i. The caller must synchronize the threads of the CTA before signal()
-  // and after wait().
+  // signal() makes thread i of the CTA signal to rank i that this CTA's data has arrived at rank i. wait()
+  // makes thread i wait for the data of rank i. The caller must synchronize the threads of the CTA before
+  // signal() and after wait().
   void signal(u32 thread) const;
   void wait(u32 thread) const;
   void left() const { call_.left(); }

@@ -11,8 +11,8 @@
 
 namespace ptxbuilder::kernels {
 
-// The values that may differ between calls of the same form: the addresses of tensors, the addresses of each
-// rank's exchange memory, and the bits of a number.
+// The values that may differ between calls of the same form. They are the addresses of tensors, the addresses
+// of each rank's exchange memory, and the bits of a number.
 class RankedSources {
  public:
   static constexpr size_t kMostTensors = 5, kFirstTensor = SourcedArguments::kWorkspace + 1,
@@ -53,7 +53,7 @@ void words_of_peers(const Word& word, size_t at, const Arguments& p) {
 template <size_t words>
 class KnownRankedCalls {
  public:
-  // Queues the call if a call of its form is cached. Returns whether it was queued.
+  // Queues the call if a call of its form is cached. Returns whether the call was queued.
   template <class WordsOf>
   bool queue(const std::vector<runtime::View>& memory, const WordsOf& words_of, const RankedSources& sources,
              runtime::Stream stream) {

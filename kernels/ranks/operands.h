@@ -1,4 +1,4 @@
-// Code shared by all multi-GPU products: the kernel parameters, and the layout of operands.
+// Defines the kernel parameters and the layout of operands that all multi-GPU products share.
 #pragma once
 
 #include <string>

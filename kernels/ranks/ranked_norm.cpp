@@ -62,7 +62,7 @@ auto words_of(const RankedNormArguments& p) {
 }
 
 // Returns whether no result overlaps another tensor, except that tensors may have the same address. This has
-// to be checked for each call, since it does not follow from the form.
+// to be checked for each call, since the form does not determine it.
 bool lies_apart(const Operands& all) {
   for (const RowOperand* written : {all[3], all[4]})
     for (const RowOperand* x : all)

@@ -72,7 +72,7 @@ void check_blocks(const RankedArguments& p, RankedForm form, const RankedTile& t
         gathers ? t.bm : 64, gathers ? "" : fmt::format(" x {} columns", t.bn), Exchange::most_blocks()));
 }
 
-// Returns the tile, with those fields set that follow from the arguments.
+// Returns the tile, with those fields set that the arguments determine.
 RankedTile with_arguments(RankedTile tile, const RankedArguments& p, RankedForm form) {
   tile.type = p.type, tile.d_type = p.d_type, tile.b_along_n = p.b_along_n;
   tile.is_scaled = p.scale.address != 0, tile.keeps = p.kept.address != 0;

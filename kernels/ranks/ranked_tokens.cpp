@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::string_view kName = "an exchange of tokens";
 
-// Returns how many bytes the words in a part take. A place of the exchange memory has a part for each sender.
-// The part begins with room for the words of each CTA of the sender (the sizes, and the ends of the rows for
-// each expert) and continues with the rows.
+// Returns how many bytes the words in a part occupy. A place of the exchange memory has a part for each
+// sender. The part begins with room for the words of each CTA of the sender (the sizes, and the ends of the
+// rows for each expert) and continues with the rows.
 size_t bytes_of_words(int64_t experts) {
   return aligned_for_peers(PeerExchange::most_ctas() * static_cast<size_t>(experts + kTokenSizes) * 4);
 }

@@ -21,11 +21,12 @@
 namespace ptxbuilder::kernels {
 
 // The arguments of a call. Expert e belongs to rank e / experts. `sorted` holds this rank's rows in the order
-// of the experts of all ranks, and `ends` tells where the rows of each expert end; ends beyond the last row
-// are clamped. A dispatch writes the rows of all ranks for this rank's experts to `grouped`, ordered by
-// expert and then by rank. It also writes the ends of the experts' rows to `grouped_ends`, in the form that
-// grouped products read. A combine copies the rows of `grouped` back to `sorted`, using the same `ends` and
-// the `splits` that the dispatch has written. Rows after the last end are not accessed.
+// of the experts of all ranks, and `ends` holds the position at which the rows of each expert end. Ends
+// beyond the last row are clamped. A dispatch writes the rows of all ranks for this rank's experts to
+// `grouped`, ordered by expert and then by rank. It also writes the ends of the experts' rows to
+// `grouped_ends`, in the form that grouped products read. A combine copies the rows of `grouped` back to
+// `sorted`, using the same `ends` and the `splits` that the dispatch has written. Rows after the last end are
+// not accessed.
 struct RankedTokensArguments {
   int rank = 0;
   // The exchange memory of each rank; see RankedNormArguments. A dispatch and a combine may use the same
@@ -33,8 +34,8 @@ struct RankedTokensArguments {
   std::vector<runtime::View> memory = {};
   int64_t experts = 0;  // number of experts on each rank
   int64_t rows = 0;     // number of rows in `sorted`
-  // The maximum number of rows that any rank may have. A dispatch traps unless most_rows, experts and
-  // row_bytes are the same on all ranks.
+  // The maximum number of rows that any rank may have. A dispatch traps unless `most_rows`, `experts` and
+  // `row_bytes` are the same on all ranks.
   int64_t most_rows = 0;
   int64_t row_bytes = 0;                    // bytes of a row, a multiple of 16
   runtime::View sorted = {}, grouped = {};  // `grouped` must have room for ranks x most_rows rows

@@ -10,8 +10,8 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The signal that a warpgroup owes for sums that are being stored in the memory of another rank, or in D. The
-// sums are stored during the products of the next tile, and signalled some steps later, when they have
+// The outstanding signal of a warpgroup for sums that are being stored in the memory of another rank, or in
+// D. The sums are stored during the products of the next tile, and signalled some steps later, when they have
 // arrived.
 class SumsSent {
  public:

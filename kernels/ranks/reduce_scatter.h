@@ -1,5 +1,5 @@
-// Builds the kernel of a product with a reduce-scatter: the products A B^T are added up over the ranks, and
-// each rank gets some rows of the sum. The kernel can also compute an all-reduce.
+// Builds the kernel of a product with a reduce-scatter. The products A B^T are added up over the ranks, and
+// each rank receives some rows of the sum. The kernel can also compute an all-reduce.
 #pragma once
 
 #include "kernels/ranks/tile.h"

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kBuffers = 2;
 
-// The roles of the warps in the producer's warpgroup: warp 0 loads tiles, warp 1 sends rows, and warps 2 and
+// The roles of the warps in the producer's warpgroup. Warp 0 loads tiles, warp 1 sends rows, and warps 2 and
 // 3 copy rows to the memory `kept`.
 constexpr uint32_t kSendingWarp = 1, kKeepingWarps = 2;
 
@@ -55,7 +55,8 @@ class RowCopies::Copier {
   Var<u32> signal_{u32(Exchange::kNoSignal)},
       pieces_{u32(0)};  // signal of the most recent pieces, and number of these pieces
   Var<u32> owed_{u32(Exchange::kNoSignal)},
-      owed_pieces_{u32(0)};  // the same for the pieces before them, if their signal has not been sent
+      owed_pieces_{
+          u32(0)};  // signal and number of the pieces before those, if their signal has not been sent
 };
 
 // A piece of rows. It has no bytes if it is beyond the end of the rows of its rank.

@@ -6,8 +6,8 @@
 
 namespace ptxbuilder::kernels {
 
-// The rows to copy: a matrix without gaps in which the rows of each rank follow those of the previous rank
-// (see RankedOrder).
+// The rows to copy. They form a matrix without gaps in which the rows of each rank follow those of the
+// previous rank (see RankedOrder).
 struct CopiedRows {
   gmem own;  // first of this rank's rows
   u32 row_elements;
@@ -27,8 +27,8 @@ struct CopiedRows {
 // rows. The pieces of a rank are distributed evenly over its CTAs. One thread of each CTA copies pieces
 // through shared memory: first to the next rank, then to the rank after that, and so on, since each rank
 // multiplies rows in the order in which they arrive. Rows arrive in the exchange memory, at the positions
-// that they have in the entire matrix. If rows are kept, two other warps copy them from there through
-// registers.
+// that they have in the entire matrix. If rows are kept, two other warps copy them from the exchange memory
+// through registers.
 class RowCopies {
  public:
   // Must be constructed outside roles.

@@ -28,7 +28,7 @@ struct RankedTile {
   int group = 8;  // number of clusters' blocks along the rows that are computed together, for locality in L2
   int rounds =
       1;  // each round computes a part of the rows of every rank; an all-reduce then sends their sums
-  int piece_bytes = 8192;  // most bytes of rows that are copied at a time
+  int piece_bytes = 8192;  // maximum number of bytes copied at a time
 
   bool operator==(const RankedTile&) const = default;
   int consumers() const { return bm / 64; }
@@ -76,7 +76,7 @@ class RankedOrder {
 int64_t rows_of_rank(RankedForm form, const RankedTile& tile, int64_t rows);
 
 // Returns the number of blocks, of rows or of sums of tiles, for which ranks signal to each other. Each block
-// takes a word in the exchange memory. `rows` is RankedArguments::rows.
+// needs a word in the exchange memory. `rows` is RankedArguments::rows.
 int64_t ranked_blocks(RankedForm form, const RankedTile& tile, int64_t rows, int64_t n);
 
 // Returns how many clusters of CTAs run at once on a device with `multiprocessors` SMs.

@@ -10,7 +10,7 @@ namespace ptxbuilder::kernels {
 enum class TokenForm { dispatch, combine };
 
 // The number of sizes that each CTA sends to each rank, so that a rank can detect ranks with different sizes.
-// They are the number of experts of a rank, most_rows and row_bytes.
+// They are the number of experts of a rank, `most_rows` and `row_bytes`.
 inline constexpr uint32_t kTokenSizes = 3;
 
 // Returns the kernel, which must be launched once on each rank, concurrently. Warps store each row into the

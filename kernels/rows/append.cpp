@@ -1,4 +1,5 @@
-// Append: rotates the keys of new tokens, and stores their keys and values in their slots of a paged cache.
+// Implements append, which rotates the keys of new tokens, and stores their keys and values in their slots of
+// a paged cache.
 #include <fmt/format.h>
 
 #include "kernels/rows/halves.h"

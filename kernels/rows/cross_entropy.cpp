@@ -1,4 +1,4 @@
-// Cross entropy: log(sum(exp(x))) - x[target] for each row.
+// Implements cross entropy, which computes log(sum(exp(x))) - x[target] for each row.
 #include "kernels/rows/exponential_sum.h"
 #include "kernels/rows/operations.h"
 

@@ -1,4 +1,4 @@
-// Cumulative sum: the sum of each element of a row and all elements before it.
+// Implements the cumulative sum, which is the sum of each element of a row and all elements before it.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 

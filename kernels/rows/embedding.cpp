@@ -1,4 +1,4 @@
-// Embedding: loads the rows of a table that an index selects.
+// Implements embedding, which loads the rows of a table that an index selects.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 

@@ -65,7 +65,7 @@ RowExchange::RowExchange(Kernel& kernel, const RowProblem& problem)
   phases_.emplace(*arrived_);
   // A CTA may receive data only after its barriers are initialized. This arrival announces that they are; the
   // first call waits for it, after its row has been loaded. The arrival is relaxed, because a release would
-  // delay the start by the time that a row takes.
+  // delay the start by the processing time of a row.
   barrier_cluster_arrive_relaxed();
   detail::TileContext::of(kernel.builder()).unpublished_barriers = false;
 }

@@ -1,4 +1,4 @@
-// Computes the sum of the exponentials of a row, relative to its greatest element, with a single exchange.
+// Computes the sum of the exponentials of a row, relative to its largest element, with a single exchange.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,7 @@ inline Numbers exponential(const Numbers& x, const Numbers& most) {
 }
 
 struct ExponentialSum {
-  Numbers most, sum;  // greatest element of the row, and sum of exp(x - most)
+  Numbers most, sum;  // largest element of the row, and sum of exp(x - most)
 };
 
 // Combines the parts of a row. `most` is the maximum of this part, and `sum` is the sum of exp(x - most) over

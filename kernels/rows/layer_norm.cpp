@@ -1,4 +1,4 @@
-// Layer norm: y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias for each row.
+// Implements layer norm, y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias for each row.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 

@@ -1,5 +1,5 @@
-// MLA append: stores the latent keys of new tokens in their slots of a paged cache as rows of bytes. Their
-// values are scaled and rounded to e4m3.
+// Implements MLA append, which stores the latent keys of new tokens as rows of bytes in their slots of a
+// paged cache. Their values are scaled and rounded to e4m3.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Describes an operation on the rows of a matrix: its tensors, its numbers, and the kernel that computes it.
-// The host call and the bindings for C, Python, PyTorch and JAX are generated from this description.
+// Describes an operation on the rows of a matrix by its tensors, its numbers, and the kernel that computes
+// it. The host call and the bindings for C, Python, PyTorch and JAX are generated from this description.
 #pragma once
 
 #include <algorithm>
@@ -48,8 +48,8 @@ struct RowTensor {
   // columns] in its place. Each group of CTAs that shares rows writes its own sums as a part, and another
   // kernel adds up the parts.
   bool is_summed = false;
-  // Set if the tensor is an index. The extents of the tensor whose rows the index numbers, in row-major
-  // order.
+  // The extents of the tensor whose rows this tensor numbers, in row-major order, if this tensor is an index.
+  // Empty for other tensors.
   std::vector<std::string> counts = {};
   std::string goes_with = {};  // name of another tensor; either both are given or neither is
   // The outermost dimensions that may have gaps. Each string names one item along the dimension, such as
@@ -96,8 +96,8 @@ struct RowOperation {
   bool takes_turns() const { return stays || has_sums(); }
 };
 
-// The input from which a kernel is built: the operation, the types of the tensors, and the distribution of
-// rows over threads.
+// The input for building a kernel, which consists of the operation, the types of the tensors, and the
+// distribution of rows over threads.
 struct RowProblem {
   const RowOperation* operation;
   std::vector<std::optional<DType>>

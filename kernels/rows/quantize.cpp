@@ -1,5 +1,5 @@
-// Quantization to e4m3: every 128 elements of a row or a column share a scale, which maps their greatest
-// magnitude to the greatest e4m3 number. Products with block scales take such operands.
+// Implements quantization to e4m3. Every 128 elements of a row or a column share a scale, which maps their
+// largest magnitude to the largest e4m3 number. Products with block scales accept such operands.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -10,9 +10,9 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr double kError = 0x1p-20;  // error of f32 sums, relative to the greatest term
+constexpr double kError = 0x1p-20;  // error of f32 sums, relative to the largest term
 
-// A row of a call: its inputs, and its expected results.
+// A row of a call, with its inputs and its expected results.
 class ReferenceRow {
  public:
   ReferenceRow(const RowReference& call, size_t row)
@@ -178,8 +178,8 @@ void transpose(ReferenceRow& row) {
   for (size_t c = 0; c < row.columns(); ++c) row.put("y", row.element("x", c), 0);
 }
 
-// Quantizes the elements that `of` returns. The scales of a row's blocks are results once each; the scale of
-// a column's block is a result of every row in the block.
+// Quantizes the elements that `of` returns. The scale of a row's block is a single result; the scale of a
+// column's block is a result of every row in the block.
 void quantize(ReferenceRow& row, bool of_columns, const std::function<double(size_t r, size_t c)>& of) {
   constexpr size_t kBlock = 128;
   const size_t rows = static_cast<size_t>(row.size("rows")), r = row.number_of_row();

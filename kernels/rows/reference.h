@@ -22,7 +22,7 @@ struct RowExpected {
   double value, tolerance;
 };
 
-// Returns the expected elements of row `row`, for each result by name.
+// Returns a map from the name of each result to its expected elements in row `row`.
 std::map<std::string, std::vector<RowExpected>> row_reference(const std::string& operation,
                                                               const RowReference& call, size_t row);
 

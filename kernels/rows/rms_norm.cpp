@@ -1,4 +1,4 @@
-// RMS norm: y = x / sqrt(mean(x^2) + epsilon) * weight for each row.
+// Implements RMS norm, y = x / sqrt(mean(x^2) + epsilon) * weight for each row.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 

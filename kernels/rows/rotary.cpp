@@ -1,4 +1,4 @@
-// Rotary embedding: rotates the halves of each head by the angles of its position.
+// Implements rotary embedding, which rotates the halves of each head by the angles of its position.
 #include <fmt/format.h>
 
 #include "kernels/rows/halves.h"

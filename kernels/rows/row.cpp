@@ -321,7 +321,7 @@ RowSums::RowSums(Kernel& kernel, const RowTile& t)
     store(place(i), std::array<f32, 4>{f32(0), f32(0), f32(0), f32(0)});
 }
 
-// The accesses of a warp, of 16 bytes each, are adjacent.
+// The accesses of a warp have 16 bytes each, and are adjacent.
 sptr<f32> RowSums::place(int number) const { return sptr<f32>(*own_ + number / 4 * threads_ * 16); }
 
 void RowSums::change(const std::function<f32(f32, int)>& next) {
@@ -380,7 +380,7 @@ void RowThreads::for_each(const std::function<void(Row&)>& body, const std::vect
   for (const std::string& tensor : ahead) {
     const bool has_columns = problem_.operation->tensors[place_of(*problem_.operation, tensor)].has_columns();
     // If a warp holds entire rows, other warps run while it waits for a number, so loading the number earlier
-    // would only take a register.
+    // would only occupy a register.
     if (!has_columns && !t.is_shared()) continue;
     for (const u32& word : registers_of(tensor, first)) next[tensor].emplace_back(word);
   }

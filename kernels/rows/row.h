@@ -24,8 +24,8 @@ namespace ptxbuilder::kernels {
 
 inline constexpr float kLog2E = 1.4426950408889634f;
 
-// Declares the parameters of an operation's kernel: a pointer for each given tensor, the extents, the
-// strides, and the numbers. `more` adds further parameters, which come last.
+// Declares the parameters of an operation's kernel, which are a pointer for each given tensor, the extents,
+// the strides, and the numbers. `more` adds further parameters, which come last.
 Parameters declare_parameters(Kernel& k, const RowProblem& problem, Where where = Where::here(),
                               const std::function<void(Parameters&)>& more = nullptr);
 
@@ -49,8 +49,8 @@ class Row {
   // Passes the pieces of a row to `body`, one after the other. If the threads hold the complete row, it is a
   // single piece. If the row is in shared memory (RowLimits::waiting), it may be traversed several times.
   void for_pieces(const std::function<void(Row&)>& body);
-  // Returns the elementwise sum or maximum of the results of `of` over all pieces. The row must be available
-  // as a whole, in registers or in shared memory.
+  // Returns the elementwise sum or maximum of the results of `of` over all pieces. The entire row must be
+  // available in registers or in shared memory.
   Numbers over_pieces(Reduction operation, const std::function<Numbers(Row&)>& of);
   // Loads a tensor [columns] for all rows. If the tensor is omitted, its elements are `unsaid`.
   Numbers load_columns(const std::string& tensor, float unsaid) const;
@@ -90,7 +90,7 @@ class Row {
 
  private:
   friend class RowThreads;
-  // The registers of loaded tensors, by name.
+  // Maps the names of loaded tensors to their registers.
   using Loaded = std::map<std::string, std::vector<u32>>;
   Row(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange, u32 block,
       Loaded loaded);

@@ -173,8 +173,8 @@ class RowCheck {
     check_no_self_overlap(operation_.name.c_str(), place, where_);
   }
 
-  // Throws an Error if a result overlaps another tensor. A result may be in place of an input: the input must
-  // have the same shape, type and address, and the result must not be summed.
+  // Throws an Error if a result overlaps another tensor. A result may overwrite an input if the input has the
+  // same shape, type and address, and if the result is not summed.
   void check_apart() const {
     for (size_t i = 0; i < call_.tensors.size(); ++i) {
       const RowTensor& t = operation_.tensors[i];

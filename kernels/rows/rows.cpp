@@ -83,8 +83,8 @@ Sources sources_of(const RowCall& call) {
 }
 
 // Returns whether no result overlaps another tensor, except that tensors may have the same address, and
-// whether the workspace overlaps no tensor. This has to be checked for each call, since it does not follow
-// from the form.
+// whether the workspace overlaps no tensor. This has to be checked for each call, since the form does not
+// determine it.
 bool lies_apart(const RowCall& call, size_t workspace) {
   const runtime::View own = {call.workspace.address, workspace};
   if (workspace > 0 &&

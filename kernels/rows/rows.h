@@ -56,7 +56,7 @@ class Rows {
 
   void operator()(const RowCall& call, Where where = Where::here());
   // Returns the size of the workspace that the call needs, in bytes. Operations with summed results store the
-  // sums of each group of CTAs there. This function compiles the kernel.
+  // sums of each group of CTAs in the workspace. This function compiles the kernel.
   size_t workspace_bytes(const RowCall& call, Where where = Where::here());
 
  private:

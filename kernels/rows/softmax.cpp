@@ -1,4 +1,4 @@
-// Softmax: y = exp(x) / sum(exp(x)) for each row.
+// Implements softmax, y = exp(x) / sum(exp(x)) for each row.
 #include "kernels/rows/exponential_sum.h"
 #include "kernels/rows/operations.h"
 

@@ -43,8 +43,8 @@ struct RowTile {
 
 // The limits that the registers of a kernel impose on its tile.
 struct RowLimits {
-  // The maximum number of elements of a row that a thread may hold: `values` for 16-bit elements with wide
-  // accesses, and `values_of_words` for 32-bit elements or single accesses.
+  // The maximum number of elements of a row that a thread may hold. `values` applies to 16-bit elements with
+  // wide accesses, and `values_of_words` to 32-bit elements or single accesses.
   int values = 32, values_of_words = 32;
   // A factor by which both limits are multiplied if a warp or a CTA could not hold a row otherwise. RowSums
   // are then in shared memory.
@@ -59,13 +59,13 @@ struct RowLimits {
   int threads_at_once =
       1024;  // threads that should run at once on an SM; this limits the registers of a thread
   // A wider limit for rows of 16-bit elements with wide accesses. If a warp can hold a row with more than
-  // `values` but at most `values_of_warp` elements per thread, it does, and `threads_of_warps` replaces
-  // `threads_at_once`. A CTA then has four rows, so that fewer CTAs are launched.
+  // `values` but at most `values_of_warp` elements per thread, a warp then holds the row, and
+  // `threads_of_warps` replaces `threads_at_once`. A CTA then has four rows, so that fewer CTAs are launched.
   int values_of_warp = 0, threads_of_warps = 1024;
 };
 
-// These functions return the number of groups of CTAs among which the rows of an operation with summed
-// results are divided: row_parts_rule() as a launch rule, and row_parts() as a number.
+// These functions return the number of groups of CTAs that share the rows of an operation with summed
+// results. row_parts_rule() returns it as a launch rule, and row_parts() as a number.
 std::string row_parts_rule(const RowTile& tile);
 int64_t row_parts(const RowTile& tile, int64_t rows, int64_t multiprocessors);
 

@@ -1,11 +1,11 @@
-// Top k: the greatest elements of a row and their columns, in descending order.
+// Implements top k, which returns the largest elements of a row and their columns, in descending order.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
-// The greatest element and its column, the first if there are several. f32 represents columns exactly.
+// The largest element and its column, the first if there are several. f32 represents columns exactly.
 struct Greatest {
   Numbers value, column;
 };

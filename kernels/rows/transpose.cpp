@@ -1,5 +1,5 @@
-// Transpose of a matrix. Tiles pass through shared memory, so that both loads and stores make wide accesses
-// along rows.
+// Implements the transpose of a matrix. Tiles pass through shared memory, so that both loads and stores make
+// wide accesses along rows.
 #include <fmt/format.h>
 
 #include "kernels/rows/element.h"

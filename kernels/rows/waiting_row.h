@@ -1,5 +1,5 @@
-// A row in shared memory. Each thread copies its own elements there and reads them as often as necessary, so
-// that few registers and no barrier are needed.
+// A row in shared memory. Each thread copies its own elements into shared memory and reads them as often as
+// necessary, so that few registers and no barrier are needed.
 #pragma once
 
 #include <map>
@@ -34,7 +34,7 @@ class WaitingRow {
   // The place of a tensor in shared memory. For each copy, adjacent threads use adjacent memory.
   struct Place {
     smem first;  // first address of this thread
-    int copies;  // number of copies per access, of up to 16 bytes each
+    int copies;  // number of copies per access; each copies up to 16 bytes
     int bytes;   // bytes per copy
   };
   smem address(const Place& place, int piece, int vector, int copy) const;

@@ -1,4 +1,4 @@
-// Reads launches that are described in JSON. `ptxb sim` runs a PTX file with them.
+// Reads the JSON files of `ptxb sim`, which describe the launches of a PTX file.
 #pragma once
 
 #include <filesystem>
@@ -78,7 +78,7 @@ struct LaunchBuffer {
   size_t bytes() const { return count() * static_cast<size_t>(size_of(dtype)); }
 };
 
-// Describes what happens with a buffer after the launch: printing, writing to a file and comparing can be
+// Describes the processing of a buffer after the launch. Printing, writing to a file and comparing can be
 // combined.
 struct LaunchOutput {
   size_t buffer = 0;

@@ -168,8 +168,8 @@ void add_scratch(LaunchFile& file, KernelLaunch& launch, const Entry& entry,
   }
 }
 
-// Throws Error if the launch file launches several kernels and the PTX has variables in global memory: each
-// kernel is loaded separately, and would have its own copies of the variables.
+// Throws Error if the launch file launches several kernels and the PTX has variables in global memory,
+// because each kernel is loaded separately and would have its own copies of the variables.
 void check_variables(const std::string& ptx, const LaunchFile& file) {
   for (const KernelLaunch& launch : file.launches)
     if (launch.entry != file.launches[0].entry)
@@ -259,7 +259,7 @@ auto of_ptx(const SimulateOptions& options, F f) {
   }
 }
 
-// A run of a launch file: the buffers on a device, and the loaded kernels.
+// A run of a launch file, with the buffers on a device and the loaded kernels.
 class Bench {
  public:
   Bench(const std::string& ptx, const LaunchFile& file, const SimulateOptions& options)
@@ -436,7 +436,7 @@ std::string elements(const LaunchBuffer& b, const Bytes& data, size_t count) {
   return count < b.count() ? text + " ..." : text;
 }
 
-// Records the text that a schedule has printed. Schedules with the same text have one outcome, which counts
+// Records the output that a schedule has printed. Schedules with equal output share one Outcome, which counts
 // them.
 void note_outcome(Simulation& s, const LaunchFile& file, const Bench& bench, const std::string& schedule) {
   std::string printed;

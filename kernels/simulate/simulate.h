@@ -21,8 +21,8 @@ struct SimulateOptions {
   std::vector<uint64_t> scratch = {};
   runtime::EmulatorOptions emulator;  // its seed determines the first schedule and the random buffers
   int schedules = 1;
-  // Options that replace the schedules of seeds: `explore` is the number of schedules to explore at most, and
-  // `schedule` is the name of a schedule from an earlier exploration, to run it again. All schedules have the
+  // Options that replace the schedules of seeds. `explore` is the maximum number of schedules to explore, and
+  // `schedule` is the name of a schedule from an earlier exploration that runs again. All schedules have the
   // same random buffers.
   std::optional<uint64_t> explore = {};
   std::string schedule = {};
@@ -54,8 +54,8 @@ struct Simulation {
   bool explored_all = false;                  // whether an exploration has run all schedules that exist
   std::vector<std::pair<std::string, std::string>> printed;  // names and elements of buffers, from the last
                                                              // schedule
-  // A text that schedules of an exploration print, with all buffers on one line; the number of the schedules
-  // that print it; and the name of the first of them.
+  // The output that one or more schedules of an exploration print, with all buffers on one line; the number
+  // of these schedules; and the name of the first.
   struct Outcome {
     std::string printed;
     uint64_t schedules = 0;

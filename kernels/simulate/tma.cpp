@@ -26,8 +26,8 @@ uint32_t extent(const TensorMapRecipe& r, size_t d) {
   return (r.box[d] + r.element_strides[d] - 1) / r.element_strides[d];
 }
 
-// Returns the number of contiguous bytes in shared memory: a row of the box, or 16 or 32 bytes if the box is
-// interleaved.
+// Returns the number of contiguous bytes in shared memory, which is a row of the box, or 16 or 32 bytes if
+// the box is interleaved.
 uint32_t inner_bytes(const TensorMapRecipe& r) {
   if (r.interleave != Interleave::none) return r.interleave == Interleave::b16 ? 16 : 32;
   return r.box[0] * static_cast<uint32_t>(size_of(r.dtype));

@@ -1,4 +1,4 @@
-// Examines a tensor map: finds the rules that it violates, the nearest legal map, and the layout of its box
+// Examines a tensor map to find the rules that it violates, the nearest legal map, and the layout of its box
 // in shared memory.
 #pragma once
 

@@ -1,4 +1,4 @@
-// add_blocks: two CTAs compute l + r for 128 x 128 f16, 64 rows each.
+// add_blocks: two CTAs compute l + r for 128 x 128 f16. Each CTA processes 64 rows.
 #include "kernels/steps/block.h"
 
 namespace ptxbuilder::kernels {

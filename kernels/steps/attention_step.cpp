@@ -21,7 +21,7 @@ constexpr int kDepth = 64,
 // head follow those of the previous head. The numbers of queries and keys must be multiples of a block.
 Kernel attention_step(int stages) {
   Kernel k("attention_step");
-  k.waive("wgmma-a-registers");  // the machine code is free of this defect; scripts/sentinel verifies this
+  k.waive("wgmma-a-registers");  // the machine code does not have this defect; scripts/sentinel verifies this
   auto [Q, K, V, O, queries, keys] =
       k.params<TensorMap, TensorMap, TensorMap, gptr<f16>, u32, u32>("Q", "K", "V", "O", "queries", "keys");
   k.grid("extent(Q, 1) / 64");

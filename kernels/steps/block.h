@@ -1,5 +1,5 @@
-// Code shared by the kernels that process one block of f16: the size of the block, loads with TMA, and the
-// check.
+// Contains the code that the kernels for one block of f16 share, such as the size of the block, loads with
+// TMA, and the check.
 #pragma once
 
 #include "kernels/family/family.h"

@@ -40,7 +40,7 @@ struct Combination {
   // Returns the number of warpgroups that multiply.
   int warpgroups() const { return has_roles() && !is_warps() ? bm() / 64 : 1; }
   int rows() const { return bm() / warpgroups(); }
-  // Returns whether the kernel has parameters for the sizes, which tensor maps would contain otherwise.
+  // Returns whether the kernel has parameters for the sizes. Otherwise, tensor maps contain the sizes.
   bool has_sizes() const { return !has_roles() || is_warps(); }
   std::string name() const {
     return std::string("gemm_") + kCopyWords[static_cast<size_t>(copy_by)] + "_" +

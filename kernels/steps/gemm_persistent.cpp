@@ -1,5 +1,6 @@
-// gemm_persistent: as many clusters as fit on the GPU each process several tiles of D. The CTAs of a cluster
-// share loads through multicast, and store each tile while they compute the next one.
+// gemm_persistent: the grid has as many clusters as fit on the GPU, and each cluster processes several tiles
+// of D. The CTAs of a cluster share loads through multicast, and store each tile while they compute the next
+// one.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/product/collective.h"

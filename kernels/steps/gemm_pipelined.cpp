@@ -1,6 +1,6 @@
-// gemm_pipelined: computes what gemm_warp_specialized computes, but emit_pipeline_warp_specialized emits the
-// roles, the ring and both loops. The kernel specifies only which blocks a step needs, and how the step uses
-// them.
+// gemm_pipelined: computes the same product as gemm_warp_specialized, but emit_pipeline_warp_specialized
+// emits the roles, the ring and both loops. The kernel specifies only which blocks a step needs, and how the
+// step uses them.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"

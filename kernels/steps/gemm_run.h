@@ -1,4 +1,4 @@
-// Runs a matrix product: draws random operands, launches the kernel, checks the result and measures the
+// Runs a matrix product. A run draws random operands, launches the kernel, checks the result and measures the
 // rates.
 #pragma once
 

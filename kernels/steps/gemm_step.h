@@ -1,5 +1,5 @@
-// Code shared by the matrix products from gemm_multistage to gemm_persistent: their fields, the layout of B,
-// and the launch.
+// Contains the code that the matrix products from gemm_multistage to gemm_persistent share, such as their
+// fields, the layout of B, and the launch.
 #pragma once
 
 #include "kernels/family/family.h"
@@ -54,7 +54,7 @@ inline void set_types(command::Fields& f, DType input, DType output, bool b_k_ma
   f.set("b_major", b_k_major ? 0 : 1);
 }
 
-// Returns the fields of a step: the size, the types, the layout, and `own`.
+// Returns the fields of a step, which are the size, the types, the layout, and `own`.
 inline std::vector<command::Field> step_fields(const GemmConfig& types, std::vector<command::Field> own) {
   std::vector<command::Field> all = {
       {"m", 1024, "rows of A and D", 8}, {"n", 1024, "columns of D", 8}, {"k", 1024, "columns of A", 8}};
@@ -78,8 +78,8 @@ inline GemmConfig gemm_config(const command::Fields& f) {
 }
 
 // Returns the kernel of a step, with its grid and the descriptions of its parameters set. There is one CTA
-// for each tile or, if the step has a field "ctas", as many CTAs as it says, each of which processes several
-// tiles.
+// for each tile or, if the step has a field "ctas", as many CTAs as the field specifies, each of which
+// processes several tiles.
 inline Kernel step(Kernel k, const command::Fields& f) {
   k.describe({{"A", "m rows of k"},
               {"B", f.word("b_major") == "k" ? "n rows of k" : "k rows of n"},
@@ -95,8 +95,8 @@ inline Kernel step(Kernel k, const command::Fields& f) {
   return k;
 }
 
-// Returns the arguments of a launch: A, B and D, followed by K or, if CTAs process several tiles, by M, N and
-// K.
+// Returns the arguments of a launch, which are A, B and D, followed by K or, if CTAs process several tiles,
+// by M, N and K.
 inline std::vector<runtime::Argument> step_arguments(const command::Fields& f, const runtime::Argument& a,
                                                      const runtime::Argument& b, const runtime::Argument& d) {
   auto size = [&](const char* name) { return runtime::scalar(static_cast<uint32_t>(f[name])); };

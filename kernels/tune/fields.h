@@ -1,5 +1,5 @@
 // Measures a kernel for several values of its fields. Every combination is built and verified, and the
-// combinations are timed in turn.
+// combinations are timed alternately.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ struct Trial {
   std::unique_ptr<runtime::LoadedKernel> loaded = {};
   std::unique_ptr<Run> run = {};
   std::vector<Timing> rounds = {};  // one for each round
-  std::string problem = {};         // the reason why it was not timed; "" if it was
+  std::string problem = {};         // the reason why the trial was not timed; "" if it was
   bool wrong = false;               // whether `problem` is a wrong result
 
   double median() const;  // returns the median of the rounds' medians, in microseconds
@@ -38,9 +38,9 @@ std::vector<Trial> trials(const Fields& fields, const std::vector<std::string>& 
                           const std::vector<std::string>& given);
 
 // Builds all combinations on all processors, verifies each once, and times the correct ones in rounds. If
-// has_clock is false, nothing is timed. A trial records why it was rejected or is wrong. Throws TimeoutError
-// if a kernel hangs. Afterwards, `all` is sorted by time, beginning with the fastest; trials without a time
-// follow in their original order.
+// `has_clock` is false, nothing is timed. A trial records why it was rejected or is wrong. Throws
+// TimeoutError if a kernel hangs. Afterwards, `all` is sorted by time, beginning with the fastest; trials
+// without a time follow in their original order.
 void measure(const Family& family, std::vector<Trial>& all, runtime::Device& device,
              const ExecuteOptions& options, int rounds, bool has_clock);
 

@@ -117,8 +117,8 @@ Fit fit_of(std::span<const TimedProduct> products, const ModelConstants& constan
   return fit;
 }
 
-// Fits one constant after the other: increases or decreases it by a share of itself as long as this improves
-// the fit. The share grows if a step improved the fit, and shrinks otherwise.
+// Fits one constant after the other. Each constant is increased or decreased by a share of itself as long as
+// this improves the fit. The share grows if a step improved the fit, and shrinks otherwise.
 ModelConstants fitted(std::span<const TimedProduct> products, const ModelConstants& start) {
   for (const TimedProduct& p : products)
     if (purpose_of(p.size.n, p.size.k) == Purpose::test)

@@ -19,9 +19,9 @@ struct Fit {
 };
 Fit fit_of(std::span<const TimedProduct> products, const kernels::ModelConstants& constants);
 
-// Searches for the constants that fit the products best, beginning with `start`, and returns them. Two terms
-// are minimized: the error, and the expected loss of the chosen tile, assuming that predictions that differ
-// by one percent cannot be distinguished. Throws Error if a product is reserved for evaluating choices
+// Searches for the constants that fit the products best, beginning with `start`, and returns them. Minimizes
+// both the error and the expected loss of the chosen tile, assuming that predictions that differ by one
+// percent cannot be distinguished. Throws Error if a product is reserved for evaluating choices
 // (drawn_shapes.h).
 kernels::ModelConstants fitted(std::span<const TimedProduct> products, const kernels::ModelConstants& start);
 
@@ -29,10 +29,10 @@ kernels::ModelConstants fitted(std::span<const TimedProduct> products, const ker
 // evaluated with constants that were fitted to the other parts.
 Fit cross_validated(std::span<const TimedProduct> products, const kernels::ModelConstants& start, int parts);
 
-// Returns a text that shows how a fit changed each constant, one per line.
+// Returns a list of the constants, one per line, that shows how a fit changed each of them.
 std::string constants_text(const kernels::ModelConstants& before, const kernels::ModelConstants& after);
 
-// Returns the text of kernels/gemm/model.def, `model`, with its values replaced with those of `constants`.
+// Returns `model`, the text of kernels/gemm/model.def, after replacing its values with those of `constants`.
 std::string model_text(const std::string& model, const kernels::ModelConstants& constants);
 
 }  // namespace ptxbuilder::bench

@@ -14,7 +14,7 @@ using kernels::AttentionOperation;
 using kernels::AttentionSize;
 using kernels::AttentionTile;
 
-// Returns the offset at which each packed sequence begins, and the offset at which the last one ends.
+// Returns the offset at which each packed sequence begins, and the offset at which the last sequence ends.
 std::vector<uint32_t> offsets_of(const AttentionProblem& p) {
   std::vector<uint32_t> offsets = {0};
   for (int64_t length : p.lengths) offsets.push_back(offsets.back() + static_cast<uint32_t>(length));

@@ -1,5 +1,5 @@
-// Provides the project's attention as contenders for the benchmark: one with the tile that attention chooses,
-// and others with other tiles.
+// Provides the project's attention as contenders for the benchmark. One contender has the tile that attention
+// chooses, and the others have other tiles.
 #pragma once
 
 #include "kernels/tune/attention_operation.h"

@@ -24,7 +24,7 @@ std::string tile_configuration(const std::string& tile, double predicted_microse
 runtime::Argument tensor_a(const GemmProblem& problem, const GemmProblem::Set& set);
 runtime::Argument tensor_b(const GemmProblem& problem, const GemmProblem::Set& set);
 runtime::Argument tensor_d(const GemmProblem& problem, const GemmProblem::Set& set);
-// Returns D as Matmul passes it to its kernels: with exactly the columns that TMA stores, or with all columns
+// Returns D as Matmul passes it to its kernels, with exactly the columns that TMA stores, or with all columns
 // if TMA stores none.
 runtime::Argument tensor_d_by_tma(const GemmProblem& problem, const GemmProblem::Set& set);
 

@@ -95,8 +95,8 @@ class Launcher {
       workspace_ = runtime::Buffer(gpu.device(), bytes);
   }
 
-  // If `overlaps` is true, the launch may begin before the previous launch has ended, as launches of matmul()
-  // do.
+  // If `overlaps` is true, the launch may begin before the previous launch has ended, like a launch of
+  // matmul().
   void launch(size_t set, bool overlaps = true) {
     const GemmProblem::Set& s = sets_.at(set);
     auto extent = [](int64_t e) { return runtime::scalar(static_cast<uint32_t>(e)); };

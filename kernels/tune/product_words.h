@@ -1,4 +1,4 @@
-// Parses a matrix product on the command line: M N K, and options for types and layout.
+// Parses a matrix product on the command line, which consists of M N K and of options for types and layout.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Writes and parses a text with measured times of tiles for many products. The model that predicts a
+// Writes and parses lists of the measured times of tiles for many products. The model that predicts a
 // product's time is fitted to these times.
 #pragma once
 

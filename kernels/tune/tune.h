@@ -1,4 +1,4 @@
-// Tunes a problem: compares our tiles with the benchmark's method of measurement.
+// Tunes a problem. Uses the benchmark's method of measurement to compare our tiles.
 #pragma once
 
 #include "kernels/measure/interleave.h"
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder::bench {
 
-// Returns contenders for tiles of a product: the tile that is currently chosen, then the tiles that `ours`
-// names, and then the model's first `top` candidates.
+// Returns contenders for tiles of a product. The first is for the tile that is currently chosen; then follow
+// the tiles that `ours` names, and the model's first `top` candidates.
 Contenders product_tiles(const Gpu& gpu, int top, OurOptions ours);
 
 // Measures our contenders in the `sustained` regime, and checks their results. Throws Error when

@@ -1,4 +1,4 @@
-// Reports the result of tuning: the predicted and the measured time of each tile.
+// Reports the result of tuning, with the predicted and the measured time of each tile.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct TunedTile {
   bool chosen = false;                       // whether the table or the model currently chooses this tile
   double microseconds = 0;                   // median time; 0 if the tile was not timed
   double low_quartile = 0, high_quartile = 0;
-  std::string problem;  // the reason why it was not timed
+  std::string problem;  // the reason why the tile was not timed
 
   bool timed() const { return microseconds > 0; }
 };

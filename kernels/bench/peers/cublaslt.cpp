@@ -67,7 +67,7 @@ void MatmulPlan::destroy() noexcept {
 }
 
 // cuBLASLt's first operand is our B, which must be n x k after the operation that cuBLASLt applies: a k-major
-// B is stored as a k x n matrix and must be transposed. The second operand is our A, which must be k x m: a
+// B is stored as a k x n matrix and must be transposed. The second operand is our A, which must be k x m. A
 // k-major A already has this form.
 void MatmulPlan::create(const GemmProblem& p) {
   api_.desc_create(&desc_, compute_type(p), integer_ ? lt::DataType::s32 : lt::DataType::f32);

@@ -1,5 +1,5 @@
-// Runs cuBLASLt as a contender: times the first eight plans that its heuristic proposes, and uses the fastest
-// one.
+// Runs cuBLASLt as a contender, which times the first eight plans that cuBLASLt's heuristic proposes, and
+// uses the fastest plan.
 #pragma once
 
 #include <memory>

@@ -26,7 +26,7 @@ void add_folder(std::vector<std::string>& all, const fs::path& folder) {
     if (fs::exists(folder / name, none)) all.push_back((folder / name).string());
 }
 
-// Adds the libraries in the folders of NVIDIA's Python wheels: nvidia/cu13/lib for CUDA 13, and
+// Adds the libraries in the folders of NVIDIA's Python wheels, which are nvidia/cu13/lib for CUDA 13, and
 // nvidia/cublas/lib for CUDA 12.
 void add_wheels(std::vector<std::string>& all, const fs::path& prefix) {
   std::error_code none;

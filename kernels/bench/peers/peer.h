@@ -30,7 +30,7 @@ class Peer final : public Contender {
   std::string configuration() const override { return configuration_; }
   bool is_peer() const override { return true; }
 
-  const std::string& version() const { return version_; }  // how the peer describes itself, or ""
+  const std::string& version() const { return version_; }  // the peer's description of itself, or ""
 
  private:
   void start();
@@ -46,7 +46,8 @@ class Peer final : public Contender {
   SharedFile file_;
   std::optional<PeerProcess> process_;
   int starts_ = 0;
-  std::string given_up_;  // the reason why no more problems are sent to the peer; "" if they are
+  std::string
+      given_up_;  // the reason why no more problems are sent to the peer; "" if problems are still sent
   std::string version_, configuration_;
   std::vector<BufferSet> sets_;
   size_t output_at_ = 0;  // offset of the output in the shared file

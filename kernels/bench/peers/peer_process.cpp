@@ -84,7 +84,7 @@ PeerProcess::PeerProcess(std::string command, const SharedFile& file) : command_
   posix_spawn_file_actions_adddup2(&actions, matrices, 3);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);  // the peer gets a process group of its own,
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);  // the peer gets a separate process group,
                                                                  // so that all processes in it can be ended
   const char* words[] = {"/bin/sh", "-c", command_.c_str(), nullptr};
   const int status =

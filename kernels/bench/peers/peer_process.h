@@ -1,5 +1,5 @@
-// Runs peers. A peer is a contender in a process of its own, for libraries such as JAX that cannot run in the
-// benchmark's process.
+// Runs peers. A peer is a contender that runs in a separate process, for libraries such as JAX that cannot
+// run in the benchmark's process.
 //
 // A peer is a program that reads requests from its standard input, one per line, and answers each with one
 // line on its standard output. Words are separated by single spaces; TEXT extends to the end of the line. The

@@ -45,7 +45,7 @@ def error(got, expected):
 
 
 def errors(way, shape, causal):
-    """Returns the greatest error of O, dQ, dK and dV."""
+    """Returns the largest error of O, dQ, dK and dV."""
     torch.manual_seed(20)
     q, k, v, grad = (torch.randn(shape, device=place).bfloat16() for _ in range(4))
     found = []

@@ -52,7 +52,7 @@ print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.
 
 
 def calls_of(x, w, stride, padding):
-    """Returns the calls to measure by name, with the results to compare."""
+    """Returns a dict whose values are pairs of calls to measure: ours and PyTorch's. The keys tell apart the gradients."""
     if not given.gradients:
         return {"": (lambda: pb.conv2d(x, w, stride=stride, padding=padding),
                      lambda: torch.nn.functional.conv2d(x, w, stride=stride, padding=padding))}

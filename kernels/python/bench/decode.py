@@ -66,7 +66,7 @@ class Cache:
             self.k, self.v = ((x / by[:, :, None, None].bfloat16()).to(torch.float8_e4m3fn) for x in (self.k, self.v))
             self.scale = {"k_scale": by, "v_scale": by}
         elif is_e4m3:
-            by = torch.linspace(0.015, 0.03, self.key_heads, device="cuda")  # 6 / 0.015 is below 448, the greatest e4m3 number
+            by = torch.linspace(0.015, 0.03, self.key_heads, device="cuda")  # 6 / 0.015 is below 448, the largest e4m3 number
             self.k, self.v = ((x / by[:, None].bfloat16()).to(torch.float8_e4m3fn) for x in (self.k, self.v))
             self.scale = {"k_scale": by, "v_scale": by}
         self.out = torch.empty_like(self.q)
@@ -119,7 +119,7 @@ def flashinfer_of(caches):
 
 
 def contenders_of(caches, ragged):
-    """Returns functions by name; each call of a function uses the next cache."""
+    """Returns a dict of functions; each call of a function uses the next cache."""
     def turned(function, all_of=caches):
         at = iter(range(1 << 62))
         return lambda: function(all_of[next(at) % len(all_of)])

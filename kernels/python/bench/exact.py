@@ -4,7 +4,8 @@ import torch
 
 def hold(call, parts_of):
     """Asserts that the error of a call's result can be explained by rounding to bf16, and that a second call returns the same bits.
-    `parts_of` yields parts of a result. Each comes with its exact values in float64, and with the sums of the magnitudes of their terms."""
+    `parts_of` yields parts of a result. Each part comes with its exact values in float64, and with the sums of the magnitudes of their
+    terms."""
     got, worst = call().clone(), 0.0
     assert torch.isfinite(got).all(), "wrong: not finite"
     for part, expected, magnitude in parts_of(got):

@@ -131,7 +131,7 @@ def of_marlin(w, s, group):
 
 
 def peers_of(m, n, k, type, group, given, copies):
-    """Returns lists of calls by name, with one call for each copy of the weights."""
+    """Returns a dict of lists of calls, with one call for each copy of the weights."""
     w, s, _ = given
     a = torch.randn(m, k, device=DEVICE, dtype=torch.bfloat16)
     calls = {}

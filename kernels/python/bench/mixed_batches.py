@@ -1,4 +1,4 @@
-"""Measures mixed batches over pages: compares one call for parts of prompts and for last tokens with a separate call for each of the two.
+"""Measures mixed batches over pages. Compares one call for parts of prompts and for last tokens with a separate call for each of the two.
 decode.py runs this module."""
 import torch
 
@@ -6,8 +6,8 @@ import exact
 import ptxbuilder as pb
 import timing
 
-# Each case has the number of sequences with a part of a prompt, the new tokens of each, the number of sequences with one new token, and the
-# keys of each sequence.
+# Each case has the number of sequences with a part of a prompt, the number of new tokens in each of these parts, the number of sequences
+# with one new token, and the number of keys in each sequence.
 SHAPES = ((1, 512, 31, 4096), (1, 2048, 127, 2048), (4, 1024, 60, 8192))
 HEADS, KEY_HEADS, COLUMNS, PAGE = 32, 8, 128, 64
 

@@ -66,7 +66,8 @@ def time_in_graph(call):
 
 
 def times_of_products(pb, m, n, k):
-    """Returns three times for each form, in microseconds: of the product without communication, of the product with NCCL, and of ours."""
+    """Returns three times for each form, in microseconds. They are the times of the product without communication, of the product with
+    NCCL, and of our operation."""
     a, b, gathered = drawn(m // RANKS, k), drawn(n // RANKS, k), drawn(m, k)
     d = a.new_empty(m, n // RANKS)
     gather = [time_of(lambda: torch.mm(gathered, b.t(), out=d)),
@@ -131,7 +132,7 @@ def show_norms(pb, rank, columns=4096):
 
 def show_tokens(pb, rank, columns=4096, experts=32):
     """Prints the times of token exchanges. With NCCL, a call first sends the host the number of rows that each rank sends to each other
-    rank, then sends the rows, and then sorts the received rows, which are in the order of ranks, by expert."""
+    rank. It then sends the rows. Finally it sorts the received rows, which are in the order of ranks, by expert."""
     for count in (64, 1024, 8192, 32768):
         say(rank, f"tokens, {count} rows")
         x = drawn(count, columns)

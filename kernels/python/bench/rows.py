@@ -27,7 +27,7 @@ OPERATIONS = {  # our function, PyTorch's, and how many times a matrix is read o
 
 
 def quacks():
-    """Returns quack's functions by operation, each with a function that converts our operands to those of quack."""
+    """Returns a dict that maps operations to quack's functions, each with a function that converts our operands to those of quack."""
     try:
         from quack.cross_entropy import cross_entropy
         from quack.rmsnorm import layernorm_bwd, layernorm_fwd, rmsnorm

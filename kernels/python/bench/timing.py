@@ -1,4 +1,4 @@
-"""Code for all measurements: takes the median of bursts of calls that alternate, and starts scripts that check products."""
+"""Code for all measurements, which takes the median of alternating bursts of calls, and starts scripts that check products."""
 import argparse
 import random
 import statistics
@@ -39,7 +39,7 @@ def error_of(d, exact):
 
 
 def host(calls, rounds=25, burst=200):
-    """Returns the host's microseconds per call, by name. Bursts that fit into the GPU's queue alternate."""
+    """Returns the host's microseconds per call for each name in `calls`. Bursts that fit into the GPU's queue alternate."""
     times = {name: [] for name in calls}
     for name, call in calls.items():
         for _ in range(20):
@@ -55,8 +55,8 @@ def host(calls, rounds=25, burst=200):
 
 
 def device(calls, rounds=11, least_ms=4.0):
-    """Returns the GPU's microseconds per call, by name. Bursts alternate, and each is timed with two events. If the host takes longer than
-    the GPU, the result includes the host's time."""
+    """Returns the GPU's microseconds per call for each name in `calls`. Bursts alternate, and each is timed with two events. If the host
+    takes longer than the GPU, the result includes the host's time."""
     bursts = {}
     for name, call in calls.items():
         for _ in range(3):
@@ -81,8 +81,9 @@ def device(calls, rounds=11, least_ms=4.0):
 
 
 def graphs(calls, rounds=11, count=4):
-    """Returns the GPU's microseconds per call, by name. `count` calls are captured in a graph, so that only the GPU's time is measured. If
-    a name has a list of calls, they are made in turn, for example with different operands, so that the operands are not in L2."""
+    """Returns the GPU's microseconds per call for each name in `calls`. `count` calls are captured in a graph, so that only the GPU's time
+    is measured. If a name has a list of calls, the graph contains these calls one after the other, for example with different operands, so
+    that the operands are not in L2."""
     made = {}
     for name, call in calls.items():
         each = call if isinstance(call, list) else [call] * count
@@ -97,7 +98,7 @@ def graphs(calls, rounds=11, count=4):
 
 
 def queued(calls, rounds=9, burst=12, sleep=8_000_000):
-    """Returns the GPU's microseconds per call, by name. Bursts alternate, and each is queued while the GPU is blocked."""
+    """Returns the GPU's microseconds per call for each name in `calls`. Bursts alternate, and each is queued while the GPU is blocked."""
     times = {name: [] for name in calls}
     for call in calls.values():
         for _ in range(3):

@@ -1,5 +1,6 @@
-"""Trains a small transformer to predict letters, with our attention and with PyTorch's, from the same seeds. Prints the losses of both, and
-how much the losses of different seeds differ. The exit code is 1 if the two kinds of attention differ more than the seeds.
+"""Trains a small transformer to predict letters, with our attention and with PyTorch's, from the same seeds. Prints the losses of both
+kinds of attention, and the differences between the losses of different seeds. The exit code is 1 if the two kinds of attention differ more
+than the seeds.
 
   training.py [--small]   300 steps of 16 x 512 tokens, two layers of 256 columns; --small on the emulator
 """

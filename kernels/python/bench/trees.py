@@ -1,12 +1,12 @@
-"""Measures trees of speculated tokens over pages, compared with the same number of tokens in a row, and with one token. decode.py runs this
-module."""
+"""Measures trees of speculated tokens over pages, compared with the same number of consecutive tokens, and with one token. decode.py runs
+this module."""
 import torch
 
 import exact
 import ptxbuilder as pb
 import timing
 
-SHAPES = ((1, 8, 8192), (1, 32, 8192), (16, 8, 8192), (16, 32, 8192), (64, 8, 4096))  # sequences, and the new tokens and keys of each
+SHAPES = ((1, 8, 8192), (1, 32, 8192), (16, 8, 8192), (16, 32, 8192), (64, 8, 4096))  # sequences; new tokens and keys in each sequence
 HEADS, KEY_HEADS, COLUMNS, PAGE = 32, 8, 128, 64
 
 

@@ -21,7 +21,7 @@ def probabilities(x, router):
 
 
 def layer(x, router, up, down, k, grouped_mm, chosen=None):
-    """Returns the weighted sum of the chosen experts' results: x is [tokens, d], router [d, experts], up [experts, d, 2 f] and down
+    """Returns the weighted sum of the chosen experts' results. x is [tokens, d], router [d, experts], up [experts, d, 2 f] and down
     [experts, f, d]. The first product reads each row of x in place. The second writes the results of a token to consecutive rows, which are
     summed in a fixed order, so that a step is bitwise reproducible. The host reads none of the data, so that a graph can capture the step.
     If probabilities are nearly equal, another precision may choose other experts; to compare two precisions, pass `chosen`."""

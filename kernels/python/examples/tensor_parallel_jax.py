@@ -44,7 +44,7 @@ def loss(f):
 
 
 def times(functions, rounds=15, steps=10):
-    """Returns the milliseconds of a step with each of the functions: medians of alternating bursts, after three warm-up bursts."""
+    """Returns the milliseconds of a step with each of the functions, as medians of alternating bursts after three warm-up bursts."""
     found = [[] for _ in functions]
     for _ in range(rounds + 3):
         for function, of_it in zip(functions, found):

@@ -83,7 +83,8 @@ def model(tokens, width, heads, hidden):
 
 
 def part_of(whole):
-    """Returns this process's part: its tokens, the weights of its heads and hidden units, and its tokens of the gradient."""
+    """Returns this process's part, which consists of its tokens, the weights of its heads and hidden units, and its tokens of the
+    gradient."""
     x, first, qkv, out, second, up, down, dy = whole
     of = lambda tensor, dimension: tensor.chunk(count, dimension)[rank]  # noqa: E731
     return [of(x, 0), first, of(qkv, 1).flatten(0, 2), of(out, 1), second, of(up, 0), of(down, 1), of(dy, 0)]
@@ -119,7 +120,7 @@ def check(tokens, width, heads, hidden):
 
 
 def show_times(tokens, width, heads, hidden, rounds=15, steps=10):
-    """Prints the milliseconds of a step with each kind of kernels: medians of alternating bursts, after three warm-up bursts."""
+    """Prints the milliseconds of a step with each kind of kernels, as medians of alternating bursts after three warm-up bursts."""
     *mine, dy = [t.bfloat16().contiguous() for t in part_of(model(tokens, width, heads, hidden))]
     mine = [t.requires_grad_() for t in mine]
     functions = [torch.compile(functools.partial(block, of, (2, width // heads)), fullgraph=True) for of in (ours, of_torch)]

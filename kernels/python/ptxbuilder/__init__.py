@@ -34,7 +34,7 @@ __version__ = ".".join(str(_ext.VERSION // part % 100) for part in (10000, 100, 
 
 
 def __getattr__(name):
-    # The modules below import PyTorch or JAX; no other module of the package does so unless the caller uses the framework.
+    # The modules below import PyTorch or JAX; no other module of the package imports a framework that the caller does not use.
     if name == "ragged_dot":
         from ._jax.product import ragged_dot as found
     elif name == "Linear":

@@ -31,11 +31,11 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     query sees no key, its row of O is zeros and its lse is -inf. With a `softcap` above 0, scores s become softcap tanh(s / softcap).
 
     Packed sequences: tensors do not have the batch dimension. `query_offsets` and `key_offsets`, int32 with one element more than there are
-    sequences, hold the position at which each sequence begins and the position at which the last one ends (FlashAttention's cu_seqlens).
-    `max_queries` and `max_keys` are the lengths of the longest sequences. lse is then [heads, rows of Q]. V must be finite in all rows,
-    including the rows of other sequences and the rows after the last sequence, because a tile reads beyond a sequence's end, and 0 times
-    NaN is NaN. Similarly, a NaN in V that a mask hides from a query may affect that query, even without packed sequences; a NaN in K does
-    not.
+    sequences, hold the position at which each sequence begins and the position at which the last sequence ends (FlashAttention's
+    cu_seqlens). `max_queries` and `max_keys` are the lengths of the longest sequences. lse is then [heads, rows of Q]. V must be finite in
+    all rows, including the rows of other sequences and the rows after the last sequence, because a tile reads beyond a sequence's end, and
+    0 times NaN is NaN. Similarly, a NaN in V that a mask hides from a query may affect that query, even without packed sequences; a NaN in
+    K does not.
 
     `sinks` has a float32 for each head of Q: the score of an additional key without a value that every query of the head sees. lse includes
     it.
@@ -48,11 +48,11 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     Caches: `key_lengths`, int32 [batch], holds the number of keys of each batch. Masks use these numbers instead of the number of rows of
     K, and the rows after a batch's keys may hold anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns],
     and the keys of a batch are in the pages that the batch's row of the table lists. `max_keys` is the largest number of keys of a batch,
-    by default all rows of n pages; a batch with more keys is treated as if it had that many. K and V may be float8_e4m3fn if Q is f16 or
-    bf16: their elements are multiplied by `k_scale` and `v_scale`, float32 [1] or [key heads] on Q's device, which must both be given or
+    by default all rows of n pages; a batch with more keys is treated as if it had `max_keys` keys. K and V may be float8_e4m3fn if Q is f16
+    or bf16: their elements are multiplied by `k_scale` and `v_scale`, float32 [1] or [key heads] on Q's device, which must both be given or
     both be omitted. Scales must not be negative. A negative scale on the host is rejected; on a GPU, a negative scale of K or Q makes the
-    rows of its heads NaN. Caches have no gradient. decode() offers the same with the argument names that inference servers use. Queries may
-    also be packed with caches: then only `query_offsets` and `max_queries` are given.
+    rows of its heads NaN. Caches have no gradient. decode() offers this operation with the argument names that inference servers use.
+    Queries may also be packed with caches: then only `query_offsets` and `max_queries` are given.
 
     Q, K and V may all be float8_e4m3fn, without key_lengths. O is then bfloat16, or has the type of `out`. The products have 8-bit
     operands, and the softmax's weights are rounded to e4m3, with a relative error of up to 2^-4 each, which causes most of the error of O.
@@ -85,7 +85,7 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=Non
     q is [batch, heads, columns] or [batch, queries, heads, columns], for the last tokens of each sequence. The keys and values of these
     tokens must already be in the caches. `seq_lens`, int32 [batch] on the device, is the number of keys of each sequence, including those
     of q. A length of 0 yields zeros. The host does not read the lengths: a length that is negative, or exceeds the capacity of the caches
-    or `max_seq_len`, is treated as the greatest possible length. Without `block_table`, the caches are [batch, keys, key heads, columns];
+    or `max_seq_len`, is treated as the largest possible length. Without `block_table`, the caches are [batch, keys, key heads, columns];
     with it, int32 [batch, n], they are [page, row, key heads, columns], or with cache_layout="HND" [page, key heads, row, columns]. A
     captured CUDA graph remains valid if lengths and tables change, up to `max_seq_len` keys (by default all rows of n pages). The keys of
     all sequences are divided evenly among CTAs, regardless of the length of each sequence.
@@ -337,7 +337,7 @@ def words_of_seed(seed):
 
 
 def without_gradient(q, k, v, extras):
-    """Returns the name of a kind of call that has no gradient; "" if the call has a gradient."""
+    """Returns the name of the call's kind if calls of this kind have no gradient; "" if the call has a gradient."""
     if v is None:
         return "mla_decode"
     if name_of(q.dtype) == "float8_e4m3fn":
@@ -434,8 +434,8 @@ def workspace_of(device, q, k, v, extras, numbers, return_lse):
 
 
 def dropout_mask(seed, batches, heads, queries, keys, dropout):
-    """Returns which weights attention() keeps, as a NumPy array of booleans [batches, heads, queries, keys], or [sequences, ...] if packed.
-    `seed` is the `dropout_seed` of attention(): a number, two numbers, or four words."""
+    """Returns a NumPy array of booleans that are true for the weights that attention() keeps: [batches, heads, queries, keys], or
+    [sequences, ...] if packed. `seed` is the `dropout_seed` of attention(): a number, two numbers, or four words."""
     import numpy
 
     words = [int(x) & 0xffffffff for x in (words_of_seed(seed) if isinstance(seed, int) or len(seed) == 2 else seed)]

@@ -1,4 +1,4 @@
-"""Code for all frameworks: names of types and devices, and products with several batch dimensions."""
+"""Code for all frameworks, which handles names of types and devices, and products with several batch dimensions."""
 import math
 import sys
 import warnings

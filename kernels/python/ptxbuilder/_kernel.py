@@ -30,7 +30,7 @@ def by_handle(handle):
 @functools.lru_cache(maxsize=None)  # cached, since the extension also reads a file only once
 def _digest_of(path):
     """Returns the digest of the kernel's code. For an LLVM IR module, this is the digest of the module. Otherwise it is the digest of the
-    PTX, since each ptxas produces a different cubin from it, or of the cubin if there is no PTX."""
+    PTX, since each version of ptxas produces a different cubin from it, or of the cubin if there is no PTX."""
     stem, ending = os.path.splitext(path)
     stem = stem if ending in (".cubin", ".ptx", ".json") else path
     image = next(x for x in (path if ending in (".ll", ".bc") else stem + ".ptx", stem + ".cubin") if os.path.exists(x))
@@ -201,7 +201,7 @@ class Kernel:
         return [(path, self.kinds[path], x) for path in self.kinds if (x := _at(arguments, path, _nothing)) is not _nothing]
 
     def results(self, arguments):
-        """Returns the result of a call: its outputs and updates, selected from all its arguments."""
+        """Returns the result of a call, which consists of its outputs and updates, selected from all its arguments."""
         results = tuple(_at(arguments, path) for path in (*self.outputs, *self.updates))
         return results[0] if len(results) == 1 else results or None
 
@@ -272,7 +272,7 @@ def has_gaps(x):
 
 
 def scalar_of(name, dtype, value):
-    """Converts a number to the extension's form: an integer, or the bits of a float."""
+    """Converts a number to the extension's form, which is an integer or the bits of a float."""
     if hasattr(value, "shape") and value.shape == ():
         value = value.item()  # a NumPy scalar, or a tensor without dimensions
     kind = NAMES[dtype]

@@ -116,7 +116,7 @@ def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None,
 
 
 def _on_host(kit, call, numbers, experts, *tensors):
-    """Packs or unpacks a matrix, or one after the other the matrices along the tensors' first dimension."""
+    """Packs or unpacks a matrix, or each of the matrices along the tensors' first dimension."""
     there = [None if x is None else kit.on_host(x) for x in tensors]  # keeps copies alive until the call has ended
     for each in ([None if x is None else x[i] for x in there] for i in range(experts[0])) if experts else [there]:
         call(*numbers, *(None if x is None else kit.tensor(x) for x in each))
@@ -165,7 +165,7 @@ def describe(form):
 
 def columns_of(kit, b, name):
     """Returns (w, scales): w [n, k], of the type with this name, times scales, float32 [n], are the weights. A dimension of experts comes
-    first. They are computed with the framework's functions, which may be traced. Each column is divided by its greatest scale, so that its
+    first. They are computed with the framework's functions, which may be traced. Each column is divided by its largest scale, so that its
     elements are in the range of f16 for all scales."""
     (*experts, k, n), (word, group, scales) = b.shape, describe(b.form)
     lines, depth = math.prod(b.data.shape[:-1]), -(-k // 128)

@@ -3,7 +3,7 @@ import math
 from collections import namedtuple
 
 from . import _ext
-from ._ext import eager_product  # a name of this module, because each call finds it faster than an attribute of _ext
+from ._ext import eager_product  # imported into this module, because each call finds the name faster than an attribute of _ext
 from ._common import (ACTIVATIONS, activation_of, as_they_lie, check_flags, check_number, device_of, door_of, fold, name_of, output_of,
                       untouched, warn_of_work)
 from ._sparse import SparseMatrix, shares
@@ -24,7 +24,7 @@ NO_GRADIENT = ("{}: not supported if a gradient of the product is requested: lea
 
 def is_traced():
     """Returns whether torch.compile is tracing, since it cannot trace the extension. Once PyTorch is imported, PyTorch's own function
-    replaces this one."""
+    replaces this function."""
     return True
 
 
@@ -46,7 +46,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     Scales are float32 in device memory, like those of torch._scaled_mm. `scale_a`, [.., m] or [.., m, 1], multiplies the rows of A, and
     `scale_b`, [.., n] or [.., 1, n], multiplies the columns of B; a scale with one element multiplies the entire product. `alpha` may also
     be a tensor with one element. D is multiplied by `scale_result`, which has one element, before it is rounded and, if it has 8 bits,
-    clamped. `amax`, which has one element, is replaced with the greatest |D|, taken before `scale_result` and rounding, if that is greater;
+    clamped. `amax`, which has one element, is replaced with the largest |D|, taken before `scale_result` and rounding, if that is greater;
     set it to 0 first. JAX arrays cannot be written: there, matmul() returns (D, amax) if amax is True or an array, and only D if amax is
     False.
 
@@ -291,7 +291,7 @@ def groups_k(a, b, operands, of_b=1):
 
 
 def rows_of(a, a_rows):
-    """Returns the number of rows of A in the product: the gathered rows if there are `a_rows`."""
+    """Returns the number of rows of A in the product, which is the number of gathered rows if there are `a_rows`."""
     if a_rows is None:
         return a.shape[-2]
     if name_of(a_rows.dtype) != "int32" or a_rows.ndim != 1:
@@ -394,7 +394,7 @@ def in_lines(operands, rows, columns):
 
 
 def block_factors(operands, rows, columns, depth):
-    """Returns the block factors as (row, tensor), after checking their shapes, which follow from those of A and B."""
+    """Returns the block factors as (row, tensor), after checking that their shapes match those of A and B."""
     blocks = -(-depth // 128)
     for row, x in with_role(operands, "block_factor"):
         _check_float32(row.label, x)

@@ -7,7 +7,8 @@ from ._common import check_number, device_of, door_of, name_of, untouched
 
 
 class Operation:
-    """An operation in the library's table: its tensors by name, each with its shape in words, its type and its use; and its numbers."""
+    """An operation in the library's table. It has numbers, and a dict of its tensors with the shape in words, the type and the use of each
+    tensor."""
 
     def __init__(self, row):
         self.name = row["name"]
@@ -19,7 +20,7 @@ class Operation:
 
     def results_of(self, given, wanted, extents=()):
         """Returns (shape, type's name) for each requested result. `given` has (shape, type's name) or None for each tensor that is read,
-        and `extents` has (word, number) for extents that do not follow from shapes."""
+        and `extents` has (word, number) for extents that shapes do not determine."""
         first, first_type = given[self.read[0]]
         sizes = {word: (number,) for word, number in extents}
         for name in self.read:
@@ -50,16 +51,17 @@ class Operation:
 OPERATIONS = {row["name"]: Operation(row) for row in json.loads(_ext.ROWS)}
 for _operation in OPERATIONS.values():
     _operation.gradient = _gradient = OPERATIONS.get(_operation.name + "_gradient")
-    # The results that are computed if a gradient is requested: the first result, and the results that the gradient's operation reads.
+    # The results that are computed if a gradient is requested, which are the first result and the results that the gradient's operation
+    # reads.
     _operation.kept = tuple(name for name in _operation.written if name in _operation.written[:1] or (_gradient and name in _gradient.read))
 
 
 @functools.lru_cache(maxsize=1 << 12)
 def _plan(operation, wanted, extents, *described):
-    """Returns the values of a call that follow from the shape and type of each tensor that is read (None if it is omitted). They are cached
-    because computing them takes most of the host's time. The values are (shape, type's name) of each result; whether the first result has
-    the shape and type of the first tensor; for each tensor of the operation, its index among the tensors that are read and created; and a
-    bit mask of the tensors that are created."""
+    """Returns the values of a call that are determined by the shape and type of each tensor that is read (None if it is omitted). They are
+    cached because computing them takes most of the host's time. The values are (shape, type's name) of each result; whether the first
+    result has the shape and type of the first tensor; for each tensor of the operation, its index among the tensors that are read and
+    created; and a bit mask of the tensors that are created."""
     given = {name: x and (tuple(x[0]), name_of(x[1])) for name, x in zip(operation.read, described)}
     found, there = operation.results_of(given, wanted, extents), operation.read + wanted
     places = tuple(there.index(name) if name in there else None for name in operation.tensors)
@@ -93,14 +95,14 @@ def workspace_of(device, operation, given, numbers, wanted, extents=()):
 
 
 def by_use(operation, given):
-    """Returns two dicts with the tensors that are read, indexed by name: the required tensors and the optional tensors."""
+    """Returns two dicts, indexed by name: the required tensors that are read, and the optional tensors that are read."""
     named = dict(zip(operation.read, given))
     required = {name: x for name, x in named.items() if not operation.tensors[name]["optional"]}
     return required, {name: x for name, x in named.items() if name not in required}
 
 
 def wanted_of(operation, extents):
-    """Returns the names of the results of a call without a gradient: the first, or all if `extents` is not empty."""
+    """Returns the names of the results of a call without a gradient, which are only the first, or all if `extents` is not empty."""
     return operation.written if extents else operation.written[:1]
 
 
@@ -227,7 +229,7 @@ def mla_append(kv_c, k_pe, kv_cache, slot_mapping, *, device=None):
 
     kv_c is [tokens, 512] and holds the columns that are also values; k_pe is [tokens, 64] and holds the columns with the rotary embedding.
     Both are f16, bf16 or float32. kv_cache is uint8 [page, row, 656]; a dimension of 1 may precede the last dimension. A row has 512
-    float8_e4m3fn values, then a float32 factor for every 128 values, chosen so that the greatest stored value is 448, and then k_pe in
+    float8_e4m3fn values, then a float32 factor for every 128 values, chosen so that the largest stored value is 448, and then k_pe in
     bfloat16. Pages and rows may have gaps between them, and must begin at multiples of 16 bytes. append() describes `slot_mapping` and how
     the cache is written. There is no gradient.
     """
@@ -285,7 +287,7 @@ def quantize_1x128(x, *, silu_gate=False, power_of_two=False, device=None):
 
     q has x's shape. scale is [columns/128 rounded up, rows], where rows counts all dimensions of x except the last; `scale.T` has the
     layout for torch.nn.functional.scaled_mm. With `silu_gate`, silu(a) * b of each row's two halves (a, b) is computed in float32 and then
-    quantized. A scale is the greatest magnitude of its block divided by 448; with `power_of_two`, it is rounded up to a power of two, which
+    quantized. A scale is the largest magnitude of its block divided by 448; with `power_of_two`, it is rounded up to a power of two, which
     float8_e8m0fnu can represent. If an element is infinite, the elements of its block become NaN or 0; a NaN affects no other element. x is
     f16, bf16 or float32. There is no gradient.
     """
@@ -308,7 +310,7 @@ def quantize_128x1(x, *, power_of_two=False, device=None):
 
 
 def top_k(x, k, *, device=None):
-    """Returns (values, columns): the k greatest elements of each row in descending order, and the numbers of their columns, int32.
+    """Returns (values, columns): the k largest elements of each row in descending order, and the numbers of their columns, int32.
 
     Equal elements keep their order, and NaN is ignored. x is f16, bf16 or float32, with up to 16384 columns. Each of the k elements
     requires a pass over the row, so k should be small. There is no gradient.

@@ -134,8 +134,8 @@ static PyObject* ext_attention_workspace(PyObject* self, PyObject* const* args, 
              : NULL;
 }
 
-/* The gradients of attention: of O (which is read), Q, K and V; and of lse (which is read) and of sinks. The
- * last two may be None. */
+/* The gradients of attention. They are those of O (which is read), Q, K and V, and those of lse (which is
+ * read) and of sinks. The last two may be None. */
 enum { GRAD, DQ, DK, DV, GRADIENTS, LSE_GRAD = GRADIENTS, DSINKS, GRADIENT_ARGUMENTS };
 static const char* const gradient_words[GRADIENT_ARGUMENTS] = {
     "dO", "dQ", "dK", "dV", "the gradient of lse", "dsinks"};

@@ -231,8 +231,8 @@ static bool read_pair(PyObject* from, int64_t least, int64_t* to) {
   return true;
 }
 
-/* Makes the channels of an image the last dimension. Returns whether TMA supports the resulting layout:
- * channels must be contiguous, and pixels must not overlap. */
+/* Makes the channels of an image the last dimension. Returns whether TMA supports the resulting layout, in
+ * which channels must be contiguous and pixels must not overlap. */
 static bool put_channels_last(operand* o, const char* name) {
   if (o->tensor.ndim != 4 || !swap_dimensions(o, name, 1, 2) || !swap_dimensions(o, name, 2, 3)) return false;
   const int64_t *shape = o->tensor.shape, *strides = o->tensor.strides, channels = shape[3];

@@ -1,7 +1,7 @@
 /* The part of the C API of XLA's foreign function interface that the handlers use. It is the part of
  * xla/ffi/api/c_api.h that version 0.1 shares with all later versions. It declares version 0.1, because older
  * frameworks reject handlers that declare a newer version, and nothing newer is needed.
- * tests/python/layouts.c compares this file with the header. Functions return NULL or an error's text. */
+ * tests/python/layouts.c compares this file with the header. Functions return NULL or an error message. */
 #ifndef PTXBUILDER_PYTHON_FFI_H
 #define PTXBUILDER_PYTHON_FFI_H
 
@@ -101,7 +101,7 @@ enum { FFI_METADATA = 1, FFI_ARRAY = 1, FFI_STRING = 4, FFI_COMMAND_BUFFER = 1 }
 enum { FFI_INVALID_ARGUMENT = 3, FFI_RESOURCE_EXHAUSTED = 8, FFI_INTERNAL = 13, FFI_EXECUTE = 3 };
 enum { FFI_S64 = 5, FFI_F32 = 11 };
 
-/* These functions read attributes by name: text, or an array of `size` elements. */
+/* These functions read attributes by name. An attribute is text or an array of `size` elements. */
 const char* ffi_text_of(const ffi_call* call, const char* name, const ffi_text** found);
 const char* ffi_array_of(const ffi_call* call, const char* name, int dtype, const ffi_array** found);
 

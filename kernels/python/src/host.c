@@ -163,7 +163,7 @@ const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel)
   return error;
 }
 
-/* Runs in the child of a fork, and makes every call there fail in begin_use(). */
+/* Runs in the child of a fork, and makes every call in the child fail in begin_use(). */
 static void forget(void) {
   is_forked = true;
   for (int i = 0; i < DEVICES; ++i) atomic_store(&devices[i], NULL);

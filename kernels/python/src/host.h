@@ -1,7 +1,7 @@
-/* Code for the Python functions and the XLA handlers that does not itself use Python: devices that are opened
- * once and never closed, kernels that are loaded on each device, and work on host memory, which is copied to
- * a device and back. Functions return NULL or an error's text, which is valid until the thread's next
- * call. */
+/* Code for the Python functions and the XLA handlers that does not itself use Python. It opens devices once
+ * and never closes them, loads kernels on each device, and runs work on host memory, which it copies to a
+ * device and back. Functions return NULL or an error message, which is valid until the thread's next call.
+ */
 #ifndef PTXBUILDER_PYTHON_HOST_H
 #define PTXBUILDER_PYTHON_HOST_H
 

@@ -88,7 +88,7 @@ static bool is_on_gpu(const ptxb_tensor* t) {
   return t->device.type == ON_CUDA || t->device.type == ON_MANAGED;
 }
 
-/* Returns whether a tensor is a view that PyTorch negates when it is read, such as x.conj().imag. The
+/* Returns whether PyTorch negates the tensor's elements when it reads them, as for x.conj().imag. The
  * exchange interface does not report this. Such views have gaps, so only tensors with gaps are checked. */
 static bool is_negative_view(PyObject* from, const ptxb_tensor* t) {
   if (t->ndim == 0 || !t->strides || t->strides[t->ndim - 1] == 1) return false;

@@ -46,9 +46,9 @@ bool check_staged(const operand* o, const char* name);
  * with an exception if that fails. */
 managed_tensor* allocate(const operand* like, ptxb_dtype dtype, int32_t ndim, int64_t* shape);
 
-/* The two functions below release Python's lock and take it again. Between them, work on host memory stops if
- * a signal handler raises an exception, as for Ctrl-C. This exception is then raised; otherwise, if the error
- * is not NULL, an exception for it is raised. */
+/* The two functions below release Python's lock and acquire it again. Between them, work on host memory stops
+ * if a signal handler raises an exception, as for Ctrl-C. This exception is then raised; otherwise, if the
+ * error is not NULL, an exception for it is raised. */
 typedef struct unlocked {
   PyThreadState* state;
   int64_t asked_last; /* in ns */

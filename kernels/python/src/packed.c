@@ -49,8 +49,8 @@ static PyObject* ext_bytes(PyObject* self, PyObject* const* args, Py_ssize_t cou
   return PyLong_FromSize_t(bytes);
 }
 
-/* Packs or unpacks weights. The caller must have checked that the tensors have the sizes that follow from the
- * form, n and k. */
+/* Packs or unpacks weights. The caller must have checked that the tensors have the sizes that the form, n and
+ * k require. */
 static PyObject* convert(PyObject* const* args, Py_ssize_t count, bool packs) {
   static const char* const names[] = {"weights", "scales", "zeros", "packed"};
   if (count != 7) return fail("pack() and unpack() take 7 arguments");

@@ -107,7 +107,7 @@ static bool has_groups(PyObject* const* operands) {
   return operands[OPERAND_group_ends] != Py_None || operands[OPERAND_group_counts] != Py_None;
 }
 
-/* Returns a new D. Its shape follows from A and B, including batches, gathered rows and groups of k. */
+/* Returns a new D. Its shape is derived from A and B, including batches, gathered rows and groups of k. */
 static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   if (!p->a.api) {
     fail("D: it must be given for a product of tuples");
@@ -127,7 +127,7 @@ static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   return made;
 }
 
-/* Returns whether the library supports the shapes of the product: A and B must be matrices or have the same
+/* Returns whether the library supports the shapes of the product. A and B must be matrices or have the same
  * number of batches; with groups, they must have the shapes that groups need. If all batches of A share a
  * matrix B, the batches are merged, so that A is a matrix with more rows. */
 static bool is_taken(product* p, const operand* d, bool is_grouped) {

@@ -90,7 +90,8 @@ static PyObject* ext_keep_exchange(PyObject* self, PyObject* args) {
  * means that the call has been prepared, so an error raises an exception. */
 enum { ABOVE, BELOW, READY };
 
-/* The arguments that all calls have after their own, and the place where a call runs. */
+/* The last arguments of a call, which all kinds of calls have in common, and the place where the call runs.
+ */
 typedef struct place {
   int32_t multiprocessors;
   long way;
@@ -121,7 +122,7 @@ static bool find_room(const operand* first, const char* name, PyObject* group, l
   return true;
 }
 
-/* Returns the result of a call that has failed: NULL with an exception for READY, otherwise
+/* Returns the result of a call that has failed, which is NULL with an exception for READY, and otherwise
  * NotImplemented. */
 static PyObject* refused(const place* p) { return p->way == READY ? NULL : not_taken(); }
 

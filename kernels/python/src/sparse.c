@@ -1,7 +1,7 @@
 /* ptxbuilder._ext: matrices that store two of every four elements. */
 #include "kernels/python/src/methods.h"
 
-/* Three matrices without gaps in host memory: the dense matrix, its values and its metadata. */
+/* Three matrices without gaps in host memory, which are the dense matrix, its values and its metadata. */
 typedef struct sparse {
   operand dense, values, metadata;
 } sparse;

@@ -1,4 +1,5 @@
-/* Runs operations and kernels on host memory: copies tensors to a device, and copies written tensors back. */
+/* Runs operations and kernels on host memory. Tensors are copied to a device, and written tensors are copied
+ * back. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -53,8 +53,8 @@ void run(const command::Fields& f, command::Run& run) {
   }
   run.check(y, 1, [&](size_t i) {
     const double value = x[i] * scales[i / columns] * w[i % columns];
-    // The tolerance is one rounding to bf16, plus 1 % for the preceding rounding in f32, which is about a
-    // thousandth of it.
+    // The tolerance is one rounding to bf16, plus 1 % for the preceding rounding in f32, whose error is about
+    // a thousandth as large.
     return command::Expected{value, 1.01 * unit_roundoff(DType::bf16) * std::abs(value)};
   });
   const double elements = static_cast<double>(rows * columns);

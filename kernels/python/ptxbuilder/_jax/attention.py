@@ -57,8 +57,8 @@ def _filled(there, arrays):
 
 
 def _batched(function, refuses):
-    """Returns a function of arrays whose first dimension is the batches, with a rule for jax.vmap. The rule rejects the call if `refuses`
-    is true, because other arrays are among the arguments."""
+    """Returns a function of arrays whose first dimension is the batches, with a rule for jax.vmap. `refuses` is true if other arrays are
+    among the arguments; the rule then rejects the call."""
     mapped = custom_vmap(function)
 
     @mapped.def_vmap

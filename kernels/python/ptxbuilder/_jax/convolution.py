@@ -33,8 +33,8 @@ def _computed(result, given, bias, shape, name, words):
     return jnp.transpose(d, (0, 3, 1, 2))
 
 
-# A function is created for each form of a call, because everything except arrays is known when it is traced. Forward rules use the same
-# functions to compute the values that they keep, so that these can be differentiated again.
+# A function is created for each form of a call, because everything except arrays is known when the call is traced. Forward rules use the
+# same functions to compute the values that they keep, so that these can be differentiated again.
 
 
 @functools.lru_cache(maxsize=None)

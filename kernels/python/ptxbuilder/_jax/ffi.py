@@ -71,7 +71,7 @@ def struct_like(x, shape, dtype):
 
 def ffi_call(target, results, workspace, operands, scale, numbers, aliases=None, vmap_method=None):
     """Calls a target, and returns its results without the workspace. `results` has (shape, type's name) for each result; `aliases` maps
-    operands to the results with which they share memory."""
+    each operand that shares memory with a result to that result."""
     structs = [struct_like(operands[0], shape, name) for shape, name in results]
     if workspace:
         structs.append(struct_like(operands[0], (workspace,), "uint8"))

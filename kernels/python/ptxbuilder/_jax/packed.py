@@ -18,7 +18,7 @@ from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
 from .product import GREATEST, SMOOTH, factor_of, general, in_unit, summed_by_row
 
-# Makes PackedWeights a possible argument of a jitted function. The shape and the form are static when a product is traced.
+# Allows PackedWeights as an argument of a jitted function. The shape and the form are static when a product is traced.
 jax.tree_util.register_pytree_node(PackedWeights, lambda b: ((b.data, b.scale_b), (b.shape, b.form)),
                                    lambda known, arrays: PackedWeights(*arrays, *known))
 

@@ -77,8 +77,8 @@ def _jitted(name, there, numbers, extents, *given):
 
 
 def rows(operation, given, numbers, device, extents):
-    """Returns the operation's first result; or a tuple of all results if `extents` is not empty; or a tuple of the tensors that the
-    operation updates."""
+    """Returns the operation's first result, a tuple of all results if `extents` is not empty, or a tuple of the tensors that the operation
+    updates."""
     refuse_device(device)
     required, optional = _rows.by_use(operation, given)
     check_arrays(required, **optional)

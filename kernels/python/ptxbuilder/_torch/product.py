@@ -169,8 +169,8 @@ def _by_pieces(a, b, operands, options):
 
 
 def smoothed(product, a, b, bias, c, alpha, beta, activation, *values):
-    # The derivative of relu follows from its result. The derivatives of other activations need the activation's input, which is kept. A
-    # result of 8 bits is excluded here, because it will be rejected.
+    # The derivative of relu can be computed from its result. The derivatives of other activations need the activation's input, which is
+    # kept. A result of 8 bits is excluded here, because it will be rejected.
     if activation in _FUNCTIONS.keys() - {None, "relu"} and (values[0] is None or values[0].itemsize > 1):
         return _FUNCTIONS[activation][0](product(a, b, bias, c, alpha, beta, None, *values))
     return product(a, b, bias, c, alpha, beta, activation, *values)
@@ -232,7 +232,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, a, b, bias, c, alpha, beta, *values):
-        def ahead(x, dim, rank):  # moves the new dimension to the front; adds one with one element if the operand lacks it
+        def ahead(x, dim, rank):  # moves the new dimension to the front, or adds it with one element if the operand lacks it
             x = x.unsqueeze(0) if dim is None else x.movedim(dim, 0)
             return x.reshape(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])
 

@@ -10,8 +10,8 @@ _MOST_COLUMNS = 256
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, *,
                                  device=None):
-    """A replacement for torch.nn.functional.scaled_dot_product_attention with the same arguments, so that only the import in a model
-    changes.
+    """A replacement for torch.nn.functional.scaled_dot_product_attention with the same arguments, so that a model needs to change only its
+    import.
 
     Tensors are [.., heads, rows, columns]. ptxbuilder.attention() computes the result and its gradients if the arguments satisfy these
     conditions; otherwise PyTorch's own function does. The tensors are f16 or bf16, or autocast converts them to these types. They are on a
