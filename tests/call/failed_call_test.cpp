@@ -115,7 +115,7 @@ TEST_CASE("the environment's limit applies to kernels that calls make, and an in
   for (const char* value : {"", "0", "abc", "5 s", "-1", "2000000", "99999999999"}) {
     const Watchdog variable(value);
     CAPTURE(value);
-    CHECK_ERROR(WatchedKernels(), "; it must be a limit of 1 to 1048576 ms for each wait of a kernel");
+    CHECK_ERROR(WatchedKernels(), ", but must be a limit of 1 to 1048576 ms for each wait of a kernel");
   }
 }
 

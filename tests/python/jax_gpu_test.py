@@ -196,7 +196,7 @@ else:
     a, b = drawn(3, 240, 72), drawn(72, 40)
 
 kit.in_threads(lambda index: check(jax.jit(pb.matmul)(a[0], b), wide(a[0]) @ wide(b), 2**-8, "thread", index), 4)
-for function, text in ((lambda: pb.matmul(a, b, device="emulator"), "device: JAX's arrays"), (lambda: pb.matmul(b, b), "its rows must be")):
+for function, text in ((lambda: pb.matmul(a, b, device="emulator"), "device: JAX's arrays"), (lambda: pb.matmul(b, b), "B must have 40 rows, as many as A has columns")):
     with kit.refused(text):
         function()
 with kit.refused("takes a pointer of f32, but the argument is an array of int32", kind=Exception):
