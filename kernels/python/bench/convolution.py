@@ -80,7 +80,7 @@ for network, layers in (("ResNet-50", RESNET50), ("U-Net", UNET)):
         for which, (ours, theirs) in calls_of(x, w, stride, padding).items():
             if which == " of x" and name == "conv1":
                 continue  # the gradient of the input images is not needed
-            took = timing.device({"ours": ours, "cuDNN": theirs}, rounds=given.rounds)
+            took = timing.queued({"ours": ours, "cuDNN": theirs}, rounds=given.rounds)
             if which:
                 exact = theirs().double()
             else:
