@@ -13,7 +13,7 @@ struct AttentionWords : CommonWords {
 
 std::vector<Case> chosen_cases(const AttentionWords& words, uint64_t seed) {
   if (!words.groups.empty() && !words.shapes.empty())
-    throw UsageError("--shape and --shapes: give one of them");
+    throw UsageError("--shape and --shapes cannot be used together");
   std::vector<Case> cases;
   for (const std::string& text : words.shapes) cases.push_back({"given", parse_attention(text)});
   if (!cases.empty()) return cases;

@@ -111,8 +111,8 @@ void add_compiler_options(const command::Arguments& app, CommonWords& words, Opt
 
 void add_report_options(const command::Arguments& app, Options& options) {
   app.flag("--list", options.list, "print the shapes that would run, and exit");
-  app.option("--json", options.json, "write everything there, after each shape").shown_as("FILE");
-  app.option("--markdown", options.markdown, "write the report there, after each shape").shown_as("FILE");
+  app.option("--json", options.json, "write all results to FILE after each shape").shown_as("FILE");
+  app.option("--markdown", options.markdown, "write the report to FILE after each shape").shown_as("FILE");
 }
 
 void add_chart_option(const command::Arguments& app, Options& options) {

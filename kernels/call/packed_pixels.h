@@ -41,7 +41,7 @@ class PixelPacker {
 
   // Queues one copy. Throws Error if the copy has 2^31 or more pixels.
   void operator()(const PackedPixels& copy, runtime::Stream stream);
-  // Loads the kernel, because a capture could not wait for loading.
+  // Loads the kernel, because it cannot be loaded during a capture.
   void prepare(const PackedPixels& copy) { kernel(copy); }
 
  private:

@@ -72,7 +72,7 @@ class PermutedCopier {
 
   // Queues one copy. Memory between the elements of `to` is not accessed.
   void operator()(const PermutedCopyForm& copy, runtime::Stream stream);
-  // Loads the kernel, because a capture could not wait for loading.
+  // Loads the kernel, because it cannot be loaded during a capture.
   void prepare(const PermutedCopyForm& copy) { kernel(copy); }
 
  private:

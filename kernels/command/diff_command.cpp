@@ -256,7 +256,7 @@ int run(const Options& o) try {
 }
 
 Command add(const Arguments& ptxb) {
-  const Arguments app = ptxb.command("diff", "compare what two kernels do: PTX, or machine code");
+  const Arguments app = ptxb.command("diff", "compare what two kernels do, as PTX or as machine code");
   auto o = std::make_shared<Options>();
   app.option("a", o->a, std::string(ptx_source_help) + "; or a folder of such files").required();
   app.option("b", o->b, "the same").required();

@@ -93,7 +93,7 @@ struct Builder::State {
   std::optional<Error> refusal;  // reason why the kernel can no longer be used or finished
   std::shared_ptr<Open> open;
 
-  // The state that emits line information.
+  // The state needed to emit line information.
   std::unique_ptr<llvm::DIBuilder> debug;
   llvm::DISubprogram* subprogram = nullptr;
   struct File {

@@ -10,7 +10,7 @@ PLANTS = [
      "swizzle 64"),
     ("no fence ahead of the products", r"wgmma\.fence\.sync\.aligned;", "", -1, "mainloop: order: wait for full, fence, products"),
     ("no commit", r"wgmma\.commit_group\.sync\.aligned;", "", -1, "products, commit, wait until"),
-    ("wait 0 for 1", r"wgmma\.wait_group\.sync\.aligned 1", "wgmma.wait_group.sync.aligned 0", 0, "wait until 0 groups are left"),
+    ("wait 0 instead of 1", r"wgmma\.wait_group\.sync\.aligned 1", "wgmma.wait_group.sync.aligned 0", 0, "wait until 0 groups are left"),
     ("other types", r"(m64n\d+k\d+\.f32)\.(bf16\.bf16|e4m3\.e4m3)", lambda m: m[1] + (".f16.f16" if "bf16" in m[2] else ".e5m2.e4m3"), -1, "mainloop: products in an iteration"),
     ("a negated operand", r"p,(\s+)1,(\s+)1(,\s+0,\s+0)?;", r"p,\g<1>1,\g<2>-1\3;", -1, "mainloop: scales and transposes"),
     ("one stage fewer", r"(cp\.async\.bulk\.tensor(?:(?!cp\.async).)*?setp\.eq\.s32\s+%p\d+, %r\d+, )(\d)(;\s*selp)",

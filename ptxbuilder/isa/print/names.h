@@ -47,7 +47,7 @@ struct Member {
   std::string key, name;
   const Row* row;
   Values values;
-  size_t key_number, form_number;  // indices in the family's keys and forms
+  size_t key_number, form_number;  // indices into the family's keys and forms
 };
 
 struct Family {
