@@ -47,7 +47,7 @@ Options parse_attention_options(const std::vector<std::string>& words) {
       .by_comma()
       .shown_as("NAME,...");
   app.option("--tiles", options.ours.tiles,
-             "tiles of ours to compare, separated by commas: 128x176_2_turns,128x128_3_persistent")
+             "our tiles to compare, separated by commas: 128x176_2_turns,128x128_3_persistent")
       .by_comma()
       .shown_as("TILE,...");
   app.option("--tune", options.ours.candidates,

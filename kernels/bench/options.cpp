@@ -63,7 +63,7 @@ void add_method_options(const command::Arguments& app, CommonWords& words, Optio
       .by_comma()
       .shown_as("NAME,...");
   app.flag("--quick", words.quick, "8 rounds of 5 ms, 0.3 s of warm-up: a first look");
-  app.option("--rounds", words.rounds, "rounds, in which all contenders run once (30)")
+  app.option("--rounds", words.rounds, "number of rounds; every contender runs once per round (30)")
       .from(1, 10000)
       .shown_as("N");
   app.option("--burst-ms", words.burst, "the least duration of a burst of launches in a round (20)")
@@ -72,7 +72,7 @@ void add_method_options(const command::Arguments& app, CommonWords& words, Optio
   app.option("--launches", words.least_launches, "the least number of launches in a burst (20)")
       .from(1, 100000)
       .shown_as("N");
-  app.option("--warm-up", words.warm_up, "seconds of warm-up of each shape in the regime sustained (3)")
+  app.option("--warm-up", words.warm_up, "warm-up for each shape in the sustained regime, in seconds (3)")
       .from(0.0, 600.0)
       .shown_as("S");
   app.option("--rest-ms", words.rest, "the pause before each burst of the regime cool (300)")

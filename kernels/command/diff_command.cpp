@@ -271,7 +271,7 @@ Command add(const Arguments& ptxb) {
   app.option("--nvdisasm", o->nvdisasm,
              "the disassembler; by default the one in PATH, CUDA_PATH, /usr/local or Python's packages")
       .shown_as("FILE");
-  app.option("--html", o->page, "write a page that shows both").shown_as("FILE");
+  app.option("--html", o->page, "write a page that shows both kernels").shown_as("FILE");
   app.flag("--json", o->json, "as JSON");
   app.footer(
       "If a file has a kernel for several architectures, the highest is used. Two folders are compared by "

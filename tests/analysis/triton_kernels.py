@@ -229,7 +229,7 @@ def main(folder):
     os.makedirs(folder, exist_ok=True)
     for kernel, signature, constants, options in cases():
         types = {**signature, **{name: "constexpr" for name in constants}}
-        # The alignment is 16 bytes, which the launcher finds for most arguments.
+        # Assumes 16-byte alignment, because the launcher detects it for most arguments.
         divisible = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values()) if kind != "fp32"}
         source = ASTSource(kernel, types, constants, divisible)
         path = "_".join([kernel.__name__, *(kind.strip("*") for kind in list(signature.values())[:1]), *map(str, constants.values()),

