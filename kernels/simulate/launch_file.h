@@ -114,7 +114,7 @@ struct LaunchFile {
   std::vector<KernelLaunch> launches;  // in order; at least one
   std::vector<LaunchBuffer> buffers;
   std::vector<LaunchOutput> outputs;
-  std::vector<SharedObject> shared;  // objects in shared memory that reports name
+  std::vector<SharedObject> shared;  // shared-memory objects to be named in reports
   std::vector<Waiver> waivers;
 };
 

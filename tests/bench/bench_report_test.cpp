@@ -603,7 +603,8 @@ TEST_CASE("attention's shapes are those of its sets, or read from words that say
       parse_attention_options({"--shape", "b1_s8_h1_d64", "--shape", "b1_s9_h1_d64", "--quick"});
   CHECK(given.cases.size() == 2);
   CHECK(given.method.rounds == 8);
-  CHECK_ERROR(parse_attention_options({"--shape", "b1_s8_h1_d64", "--shapes", "d64"}), "cannot be used together");
+  CHECK_ERROR(parse_attention_options({"--shape", "b1_s8_h1_d64", "--shapes", "d64"}),
+              "cannot be used together");
   CHECK_ERROR(parse_attention_options({"--shapes", "d65"}), "its groups are d64, d64-causal, d128");
   CHECK_ERROR(parse_attention_options({"--device", "emulator"}), "a benchmark needs a Hopper GPU");
 }

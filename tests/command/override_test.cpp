@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Runs saxpy of 64 threads with the PTX that ptxb emits, after replacing `from` by `to`.
+// Runs saxpy of 64 threads with the PTX that ptxb emits, after replacing `from` with `to`.
 struct Edited {
   Folder folder;
   std::string file = folder.path("edited.ptx");

@@ -9,7 +9,7 @@ random = np.random.default_rng(7)
 
 
 def drawn(*shape, dtype=jnp.bfloat16):
-    # numpy converts, because XLA would compile a conversion for each shape.
+    # NumPy converts the values, because XLA would compile a conversion for each shape.
     return jnp.asarray(random.standard_normal(shape).astype(dtype))
 
 

@@ -355,7 +355,7 @@ norms = {"rms_norm": (1, lambda x, w: torch.nn.functional.rms_norm(x, x.shape[-1
 for name, (weights, theirs) in norms.items():
     for columns, dtype in ((1000, BF16), (1024, torch.float16), (4097, BF16), (16384, BF16), (8192, torch.float32), (40000, BF16)):
         bound = 2**-16 if dtype == torch.float32 else 2**-7
-        for rows in (300, 300, 1):  # the second call is known, but has other addresses
+        for rows in (300, 300, 1):  # the second call reuses the kernel, with other addresses
             given = [x.requires_grad_() for x in (drawn(rows, columns, dtype=dtype), *(drawn(columns, dtype=dtype) for _ in range(weights)))]
             far = [x.detach().double().requires_grad_() for x in given]
             got, right = getattr(pb, name)(*given), theirs(*far)
