@@ -142,7 +142,7 @@ bool come_as_one(const LintKernel& kernel, int i) {
 
 }  // namespace
 
-// Without a bound on registers, ptxas 13.0 reports "unable to determine register count at entry", and drops
+// If registers have no bound, ptxas 13.0 reports "unable to determine register count at entry", and drops
 // setmaxnreg. If there is only .maxntid, ptxas does so only for kernels that need few registers. The
 // registers that a kernel needs cannot be determined here.
 void check_register_bound(LintKernel& kernel, Report& report) {

@@ -1,7 +1,7 @@
 // Reads PTX files of any origin, and checks that they survive a round trip through the parser. Analyses each
 // kernel's portrait, its regions, and its differences from itself in disguise. There must be no differences.
-// With --right, the kernels are known to be right, so lint may find only bank conflicts. Prints a line for
-// each file, and exits with 1 if one fails.
+// --right means that the kernels are known to be right, so lint may find only bank conflicts. Prints a line
+// for each file, and exits with 1 if one fails.
 //
 //   analysis_corpus [--unknown] [--right] FILE...
 #include <fmt/format.h>

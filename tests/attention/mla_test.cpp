@@ -138,7 +138,7 @@ TEST_CASE("more parts than one CTA adds") {
   }
 }
 
-// Without lengths, all heads of one query are rows of one block, whatever their number.
+// If there are no lengths, all heads of one query are rows of one block, whatever their number.
 TEST_CASE("caches without lengths") {
   for (const auto& [queries, heads] : {std::pair<int64_t, int64_t>{1, 20}, {1, 70}, {3, 12}}) {
     CacheCase c = sized(queries, 150, heads, 0, {150, 150});

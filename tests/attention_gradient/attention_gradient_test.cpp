@@ -470,8 +470,8 @@ TEST_CASE("a gradient of lse") {
   CHECK_MESSAGE(wrong(c) == "", text(c));
 }
 
-// Under the causal mask, the three blocks of keys begin at different blocks of queries. Under the window, the
-// first block of keys has the fewest blocks of queries. It therefore reaches the second head's blocks before
+// The causal mask lets the three blocks of keys begin at different blocks of queries. The window leaves the
+// first block of keys the fewest blocks of queries. It therefore reaches the second head's blocks before
 // the other blocks of keys do, although their turn comes first.
 TEST_CASE("bitwise reproducible gradients, and others, whichever blocks of keys come first") {
   auto* emulator = dynamic_cast<runtime::Emulator*>(&device());

@@ -173,7 +173,7 @@ std::vector<uint32_t> metadata(const Stored& a, size_t first, int bits, int sele
     words[lane] = 0;
     const size_t among = t % holders;
     for (size_t n = 0; n < 8; ++n) {
-      // With elements of 16 or 32 bits, half of a register belongs to the upper row. With smaller elements,
+      // If elements have 16 or 32 bits, half of a register belongs to the upper row. If they are smaller,
       // odd lanes hold the upper row.
       const size_t row = bits >= 16 ? g + 8 * (n / 4) : g + 8 * (among % 2);
       const size_t group = bits >= 16 ? 4 * among + n % 4 : 8 * (among / 2) + n;
@@ -408,7 +408,7 @@ TEST_CASE("emulator: metadata that no sparse matrix has is reported") {
   CHECK_ERROR(check(*device, half, 1, group_is(0b0001)),
               "with .sp::ordered_metadata, the two elements of a group must ascend");
   CHECK_ERROR(check(*device, tf32, 1, [](auto& e) { e[1] = 0; }), "for .tf32 it must be 0b0100 or 0b1110");
-  // Without "ordered_metadata", the two elements may be stored in either order.
+  // If "ordered_metadata" is absent, the two elements may be stored in either order.
   Form any_order = half;
   any_order.ordered = false;
   CHECK(check(*device, any_order, 1).empty());
@@ -522,7 +522,7 @@ TEST_CASE("wgmma.mma_async.sp multiplies as the host does, A in shared memory an
 
 TEST_CASE("emulator: metadata of wgmma that names an element twice is reported, and only where it is read") {
   const auto device = open_emulator();
-  // With selector 0, lane 0 holds group 0 of rows 0 and 8 of the second warp. With selector 1, lane 2 does.
+  // Lane 0 holds group 0 of rows 0 and 8 of the second warp if the selector is 0, and lane 2 if it is 1.
   const auto twice = [](size_t lane) {
     return [lane](auto& e) { e[32 + lane] = (e[32 + lane] & ~15u) | 0b1010; };
   };

@@ -1,7 +1,7 @@
 // Runs small random programs of all instructions that each lane executes separately and whose results the
 // manual defines exactly: integers, carries, logic, comparisons, floats, halves, conversions and video. Each
 // value of a program is stored, and compared with the host's result if the host can compute the instruction.
-// With --device=cuda, a GPU runs the programs too, and every value must equal the emulator's:
+// If --device=cuda is given, a GPU runs the programs too, and every value must equal the emulator's:
 //
 //   unit_tests emulator_programs_test --device=cuda --programs=2000
 //   unit_tests emulator_programs_test --seed=42 --programs=1      repeats a program that failed

@@ -62,7 +62,7 @@ inline void draw_epilogue(Draw& draw, MatmulCase& c) {
   }
   c.amax_was = draw.of({0.0F, 0.0F, 0.5F, 1e30F});
   c.d_scale = !draw.chance(size_of(c.d) == 1 ? 4 : 3) == (size_of(c.d) == 1);
-  // With this factor, some elements of an 8-bit D are clamped, and some are below the normal numbers.
+  // This factor has the effect that some elements of an 8-bit D are clamped, and that some are subnormal.
   c.d_scale_is =
       static_cast<float>(std::ldexp(draw.of({1.0, -1.0, 1.375}), static_cast<int>(draw.between(-10, 6))));
 }

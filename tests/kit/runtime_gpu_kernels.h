@@ -83,7 +83,7 @@ inline const std::string kClusterOfTwo =
     PTX_HEADER ".visible .entry cluster_of_two(.param .u64 out) .explicitcluster .reqnctapercluster 2\n" +
     kClusterBody;
 
-// With TMA, one thread loads a box of 16 x 8 f32 at (x, y) of `in`, and stores it at (0, 0) of `out`.
+// One thread uses TMA to load a box of 16 x 8 f32 at (x, y) of `in`, and stores it at (0, 0) of `out`.
 inline const std::string kCopyBox = PTX_HEADER R"(
 .shared .align 128 .b8 box[512];
 .shared .align 8 .b64 full;

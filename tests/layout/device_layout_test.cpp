@@ -230,7 +230,7 @@ TEST_CASE("an operation that depends on an unknown value is an error that says s
       },
       "the stride 5 must be below the shape 4");
   passes([](u32 n) { composition(DeviceLayout({4, 6, n}, {2, 3, 5}), DeviceTiler(DeviceLayout(6, 4))); });
-  // Without a kernel, there are no device values.
+  // Device values exist only within a kernel.
   CHECK(contains(error_of([] { Index(3).value(); }), "no kernel"));
 }
 

@@ -44,7 +44,7 @@ SparseMatrix compressed(const Dense& d) {
 
 // Returns the four bits of a group, from the lane and the bits in the manual's figures (PTX ISA,
 // wgmma.mma_async.sp). With 16 bits, an instruction has 32 columns, and two lanes of four hold its metadata.
-// With 8 bits, it has 64 columns, and all four lanes do.
+// A matrix of 8-bit elements has 64 columns, and all four lanes hold metadata.
 uint32_t bits_of(const SparseMatrix& s, int64_t row, int64_t col) {
   const bool wide = size_of(s.type) == 2;
   const int64_t warp = row % 64 / 16, g = row % 8, upper = row % 16 / 8, k = col % 64;

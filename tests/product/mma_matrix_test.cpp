@@ -286,7 +286,7 @@ TEST_CASE("products of several wgmmas side by side") {
 }
 
 TEST_CASE("products with A in registers") {
-  // With each swizzle, the emulator runs one of the three n, which types and transposition determine.
+  // The emulator runs one of the three n for each swizzle; types and transposition determine which.
   const bool all = device_name == "cuda";
   std::vector<Case> cases;
   int types = 0;

@@ -164,7 +164,7 @@ TEST_CASE("ptx: the tree of an expression is not deeper than the nesting limit, 
     for (int i = 0; i < n; ++i) text += what;
     return text;
   };
-  // Without a limit, each of these would overflow the stack when the tree is traversed or freed.
+  // If there were no limit, each of these would overflow the stack when the tree is traversed or freed.
   for (const char* step : {"1+", "-", "(", "1 ? 2 : ", "f(", "{", "(1)+"}) {
     CAPTURE(step);
     CHECK(error_of(body("mov a, " + times(300000, step) + "1;")).find("more than 200 levels deep") !=

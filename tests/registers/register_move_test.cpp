@@ -293,7 +293,7 @@ TEST_CASE("casts within warps take shuffles, and neither shared memory nor a bar
 }
 
 TEST_CASE("layouts whose rows do not divide, and columns first") {
-  // With 24 columns, a thread's elements cross from row to row.
+  // A tile of 24 columns makes a thread's elements cross from row to row.
   Matrix in = random_matrix(DType::f32, {64, 24}, -8, 8);
   in.tensor = true;
   RegisterLayout odd = strided({64, 24}, 4), ordered = wgmma_layout(64, 24);

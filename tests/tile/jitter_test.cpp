@@ -19,7 +19,7 @@ const int& seeds = option("seeds", 2);
 
 constexpr uint32_t kCtas = 2, kThreads = 256;
 
-// Without a race, every thread of every CTA stores 7. Memory at `free` and above is initially zero.
+// If there is no race, every thread of every CTA stores 7. Memory at `free` and above is initially zero.
 using Memory = gptr<u32>;
 constexpr uint32_t kFree = kCtas * kThreads;
 

@@ -101,7 +101,7 @@ TEST_CASE("a grid barrier makes a kernel cooperative, and a grid that does not f
   runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
   runtime::Buffer memory(*running.device, 4096);
   const auto pointer = runtime::pointer(memory, DType::u32);
-  // With 128 threads, 16 CTAs fit on each of the 132 multiprocessors.
+  // If a CTA has 128 threads, 16 CTAs fit on each of the 132 multiprocessors.
   CHECK(error_of([&] {
           kernel.launch({.grid = {2113, 1, 1}}, {pointer, pointer, pointer});
         }).find("the grid 2113 x 1 x 1 has 2113, but only 2112 fit, 16 on each of 132 multiprocessors") !=

@@ -43,7 +43,7 @@ void fill_a(Fill how, const TileView& to, const TensorTile<bf16>& from) {
   if (how == Fill::copies) load_async(copies, to, from, thread);
   if (how == Fill::stores) store(vectors, to, thread, load(vectors, from, thread));
   if (how == Fill::registers) store(to, load(from, strided({rows, BK}, 8)));
-  // With a plain address, the pipeline learns of the write only through fills().
+  // If the address is a plain one, the pipeline learns of the write only through fills().
   if (how == Fill::addresses) store(vectors, to.address(), thread, load(vectors, from, thread));
 }
 

@@ -1,5 +1,5 @@
 // Code that the kernels in this folder share. Each kernel is a template over the fault that is planted in it.
-// With 0, there is no fault, and the kernel is correct.
+// The value 0 means that there is no fault, and that the kernel is correct.
 #pragma once
 
 #include <cooperative_groups.h>

@@ -44,7 +44,7 @@ def matmul(a, b, out, operands, options):
     if out is None:  # like torch.mm(), which does not convert operands if `out` is given
         a, b, operands = _as_autocast(a, b, operands, options)
     try:
-        # Under torch.func or with dual tensors, an autograd function computes the derivatives, or reports that there are none.
+        # If torch.func or dual tensors are used, an autograd function computes the derivatives, or reports that there are none.
         wants = requires_grad(a, b, out, *operands) or is_wrapped(a, b, out, *operands) or not is_compiling() and out is None and (
             has_transforms() is not None or is_dual())
         has_more = _product.has_more(operands, options)
