@@ -12,19 +12,24 @@ SHAPES = ((1, 512, 31, 4096), (1, 2048, 127, 2048), (4, 1024, 60, 8192))
 HEADS, KEY_HEADS, COLUMNS, PAGE = 32, 8, 128, 64
 
 
+def paged(batches, keys, seed):
+    """Returns a function that draws normal numbers, and the pages of K, those of V, the table and the lengths of sequences with this many
+    keys each. The pages of a sequence are in random places."""
+    random = torch.Generator(device="cuda").manual_seed(seed)
+
+    def normal(*extents):
+        return torch.randn(extents, device="cuda", generator=random, dtype=torch.bfloat16)
+
+    pages = batches * keys // PAGE
+    k, v = (normal(pages, PAGE, KEY_HEADS, COLUMNS) for _ in range(2))
+    table = torch.randperm(pages, device="cuda", generator=random).to(torch.int32).view(batches, -1)
+    return normal, k, v, table, torch.full((batches,), keys, dtype=torch.int32, device="cuda")
+
+
 class Batch:
     def __init__(self, shape, seed):
         self.prompts, self.new, self.others, keys = shape
-        batches = self.prompts + self.others
-        random = torch.Generator(device="cuda").manual_seed(seed)
-
-        def normal(*extents):
-            return torch.randn(extents, device="cuda", generator=random, dtype=torch.bfloat16)
-
-        pages = batches * keys // PAGE
-        self.k, self.v = (normal(pages, PAGE, KEY_HEADS, COLUMNS) for _ in range(2))
-        self.table = torch.randperm(pages, device="cuda", generator=random).to(torch.int32).view(batches, -1)
-        self.lengths = torch.full((batches,), keys, dtype=torch.int32, device="cuda")
+        normal, self.k, self.v, self.table, self.lengths = paged(self.prompts + self.others, keys, seed)
         self.of_prompts = self.prompts * self.new  # number of new tokens in all prompts
         self.q = normal(self.of_prompts + self.others, HEADS, COLUMNS)
         counts = torch.tensor([0] + [self.new] * self.prompts + [1] * self.others, device="cuda")

@@ -5,9 +5,9 @@ import torch
 import exact
 import ptxbuilder as pb
 import timing
+from mixed_batches import COLUMNS, HEADS, KEY_HEADS, paged
 
 SHAPES = ((1, 8, 8192), (1, 32, 8192), (16, 8, 8192), (16, 32, 8192), (64, 8, 4096))  # sequences; new tokens and keys in each sequence
-HEADS, KEY_HEADS, COLUMNS, PAGE = 32, 8, 128, 64
 
 
 class Batch:
@@ -16,15 +16,7 @@ class Batch:
 
     def __init__(self, shape, seed):
         batches, self.new, keys = shape
-        random = torch.Generator(device="cuda").manual_seed(seed)
-
-        def normal(*extents):
-            return torch.randn(extents, device="cuda", generator=random, dtype=torch.bfloat16)
-
-        pages = batches * keys // PAGE
-        self.k, self.v = (normal(pages, PAGE, KEY_HEADS, COLUMNS) for _ in range(2))
-        self.table = torch.randperm(pages, device="cuda", generator=random).to(torch.int32).view(batches, -1)
-        self.lengths = torch.full((batches,), keys, dtype=torch.int32, device="cuda")
+        normal, self.k, self.v, self.table, self.lengths = paged(batches, keys, seed)
         self.q = normal(batches, self.new, HEADS, COLUMNS)
         draw, masks = torch.Generator().manual_seed(seed), torch.zeros(batches, self.new, dtype=torch.int64)
         for b in range(batches):
